@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Atomic operations on plain words. This is the one file that spells memory orders (the device half
+ * for CUDA will live here too). Words are ordinary u32/u64 because they lie in buffers that other
+ * programs, languages and processors read and write as such.
+ *
+ * The order is part of the name, so a reader sees it at the call: every call elsewhere carries a
+ * comment with a label and the label of its partner, e.g. "R1 release: publishes the slot; pairs with
+ * A1 in claim()". There are no stand-alone fences on purpose: ThreadSanitizer cannot see them.
+ */
+#ifndef TG_BASE_ATOMIC_H
+#define TG_BASE_ATOMIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TG_ATOMIC_FAMILY(T, S)                                                                               \
+    static inline T tg_load_relaxed_##S(const T *p)                                                          \
+    {                                                                                                        \
+        return __atomic_load_n(p, __ATOMIC_RELAXED);                                                         \
+    }                                                                                                        \
+    static inline T tg_load_acquire_##S(const T *p)                                                          \
+    {                                                                                                        \
+        return __atomic_load_n(p, __ATOMIC_ACQUIRE);                                                         \
+    }                                                                                                        \
+    static inline T tg_load_seqcst_##S(const T *p)                                                           \
+    {                                                                                                        \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                         \
+    }                                                                                                        \
+    static inline void tg_store_relaxed_##S(T *p, T v)                                                       \
+    {                                                                                                        \
+        __atomic_store_n(p, v, __ATOMIC_RELAXED);                                                            \
+    }                                                                                                        \
+    static inline void tg_store_release_##S(T *p, T v)                                                       \
+    {                                                                                                        \
+        __atomic_store_n(p, v, __ATOMIC_RELEASE);                                                            \
+    }                                                                                                        \
+    static inline void tg_store_seqcst_##S(T *p, T v)                                                        \
+    {                                                                                                        \
+        __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                            \
+    }                                                                                                        \
+    static inline T tg_add_relaxed_##S(T *p, T v)                                                            \
+    {                                                                                                        \
+        return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                                   \
+    }                                                                                                        \
+    static inline T tg_add_acqrel_##S(T *p, T v)                                                             \
+    {                                                                                                        \
+        return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL);                                                   \
+    }                                                                                                        \
+    static inline T tg_add_seqcst_##S(T *p, T v)                                                             \
+    {                                                                                                        \
+        return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                                                   \
+    }                                                                                                        \
+    static inline T tg_sub_relaxed_##S(T *p, T v)                                                            \
+    {                                                                                                        \
+        return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED);                                                   \
+    }                                                                                                        \
+    static inline T tg_sub_acqrel_##S(T *p, T v)                                                             \
+    {                                                                                                        \
+        return __atomic_fetch_sub(p, v, __ATOMIC_ACQ_REL);                                                   \
+    }                                                                                                        \
+    static inline T tg_sub_seqcst_##S(T *p, T v)                                                             \
+    {                                                                                                        \
+        return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);                                                   \
+    }                                                                                                        \
+    static inline T tg_or_release_##S(T *p, T v)                                                             \
+    {                                                                                                        \
+        return __atomic_fetch_or(p, v, __ATOMIC_RELEASE);                                                    \
+    }                                                                                                        \
+    static inline T tg_or_seqcst_##S(T *p, T v)                                                              \
+    {                                                                                                        \
+        return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST);                                                    \
+    }                                                                                                        \
+    static inline T tg_and_acqrel_##S(T *p, T v)                                                             \
+    {                                                                                                        \
+        return __atomic_fetch_and(p, v, __ATOMIC_ACQ_REL);                                                   \
+    }                                                                                                        \
+    static inline T tg_and_seqcst_##S(T *p, T v)                                                             \
+    {                                                                                                        \
+        return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST);                                                   \
+    }                                                                                                        \
+    static inline T tg_exchange_acqrel_##S(T *p, T v)                                                        \
+    {                                                                                                        \
+        return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                                  \
+    }                                                                                                        \
+    static inline T tg_exchange_seqcst_##S(T *p, T v)                                                        \
+    {                                                                                                        \
+        return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                  \
+    }                                                                                                        \
+    /* On failure the word found is written to *expected, with acquire order (relaxed for _relaxed_). */     \
+    static inline bool tg_cas_relaxed_##S(T *p, T *expected, T desired)                                      \
+    {                                                                                                        \
+        return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED); \
+    }                                                                                                        \
+    static inline bool tg_cas_acquire_##S(T *p, T *expected, T desired)                                      \
+    {                                                                                                        \
+        return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE); \
+    }                                                                                                        \
+    static inline bool tg_cas_acqrel_##S(T *p, T *expected, T desired)                                       \
+    {                                                                                                        \
+        return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
+    }                                                                                                        \
+    static inline bool tg_cas_seqcst_##S(T *p, T *expected, T desired)                                       \
+    {                                                                                                        \
+        return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    }
+
+TG_ATOMIC_FAMILY(uint32_t, u32)
+TG_ATOMIC_FAMILY(uint64_t, u64)
+
+#undef TG_ATOMIC_FAMILY
+
+/* Pointers: published with release, taken with acquire. */
+static inline void *tg_load_acquire_ptr(void *const *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline void tg_store_release_ptr(void **p, void *v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+
+/* A hint to the processor that this is a spin loop. */
+static inline void tg_cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+#endif
