@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of both planes as pure functions: no clock, no I/O, no allocation, no state of their own.
+ * The broker, the engine, the kernel IR and the simulator call these very functions, so that what is
+ * tested here is what decides there. All of them are thread-safe: they touch their arguments alone.
+ *
+ * This header holds launch admission: rank (A1), the gates (A2, A10), backfill by the overtaking bound
+ * (A3), and the explanation of each verdict (A9).
+ */
+#ifndef TIDEGATE_POLICY_H
+#define TIDEGATE_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Defaults of the gates (A2, A3). */
+#define TG_DEFAULT_FLOOR_MB UINT64_C(2048)
+#define TG_DEFAULT_BACKFILL_MB UINT64_C(6000)
+#define TG_DEFAULT_OVERTAKE_BOUND 16u
+
+/* No limit, for max_conc; the load gate switched off, for load_limit_milli. */
+#define TG_UNLIMITED UINT32_MAX
+#define TG_LOAD_OFF UINT64_MAX
+
+/* Capacity in force: the broker's configuration (A10). */
+struct tg_gates {
+    uint32_t slots;            /* cap of the slots of all holders together */
+    uint32_t overtake_bound;   /* how often the front may be passed before the gate closes behind it */
+    uint64_t load_limit_milli; /* admit while load < limit, in thousandths; TG_LOAD_OFF: no gate */
+    uint64_t floor_mb;         /* memory that is never given away */
+    uint64_t backfill_mb;      /* an estimate up to this is small, above it heavy */
+};
+
+/* What is in use at the moment of the decision. Telemetry that cannot be read is marked unknown. */
+struct tg_usage {
+    uint64_t slots_held;
+    uint64_t heavy_holders; /* holders whose estimate is above backfill_mb */
+    uint64_t reserved_mb;   /* what holders were promised and have not grown into yet */
+    uint64_t load_milli;
+    uint64_t mem_available_mb;
+    uint64_t mem_total_mb; /* the most that could ever be available; 0: unknown */
+    bool load_known;
+    bool mem_known;
+};
+
+/* One waiter, as the policy sees it. */
+struct tg_candidate {
+    int64_t prio;       /* larger is more urgent */
+    uint64_t seq;       /* arrival, as the store numbered it */
+    uint64_t est_mb;    /* memory it will grow to */
+    uint32_t slots;     /* slots it takes; 0 is allowed */
+    uint32_t max_conc;  /* stricter cap of its own on heavy holders (A10), or TG_UNLIMITED */
+    uint32_t overtaken; /* how often it has been passed as the front */
+};
+
+enum tg_verdict_kind {
+    TG_QUEUE = 0,          /* not now */
+    TG_GRANT_ORDERED = 1,  /* its turn has come */
+    TG_GRANT_BACKFILL = 2, /* a small job that fills what a waiter ahead of it cannot use */
+};
+
+/* Why not (or, with a grant, TG_WHY_NONE). Each names the gate; the numbers stand in the verdict. */
+enum tg_why {
+    TG_WHY_NONE = 0,
+    TG_WHY_SLOTS,             /* need + have (held) would pass limit */
+    TG_WHY_MEMORY,            /* need est_mb; have = available - reserved - floor, in MB */
+    TG_WHY_LOAD,              /* have >= limit, in thousandths */
+    TG_WHY_MEMORY_UNKNOWN,    /* telemetry cannot be read: refuse (A2) */
+    TG_WHY_LOAD_UNKNOWN,      /* likewise */
+    TG_WHY_MAX_CONC,          /* its own cap: have = waiters ahead + heavy holders, limit = max_conc */
+    TG_WHY_ORDER,             /* a waiter ahead (blocker) comes first and this one is not small */
+    TG_WHY_GATE_CLOSED,       /* the front (blocker) has been passed have times, limit = the bound */
+    TG_WHY_NEVER_FITS_MEMORY, /* need est_mb, limit = total - floor */
+    TG_WHY_NEVER_FITS_SLOTS,  /* need slots, limit = slots of the machine */
+};
+
+struct tg_verdict {
+    enum tg_verdict_kind kind;
+    enum tg_why why;
+    bool overtakes; /* the grant passed the front: count it (tg_pass.front_seq names whom) */
+    uint64_t need;  /* numbers of the gate, see enum tg_why */
+    uint64_t have;
+    uint64_t limit;
+    uint64_t blocker; /* seq of the waiter in the way, for ORDER and GATE_CLOSED */
+};
+
+/* A1. Negative when a goes before b, positive when after, 0 for the same waiter: higher priority first,
+ * then the order of arrival. */
+int tg_rank_compare(int64_t prio_a, uint64_t seq_a, int64_t prio_b, uint64_t seq_b);
+
+/* A2, for one job alone: TG_WHY_NONE when it fits the gates beside what is in use, else the gate that
+ * refuses and its numbers in *v (need, have, limit). */
+enum tg_why tg_gates_refuse(const struct tg_gates *gates, const struct tg_usage *usage,
+                            const struct tg_candidate *job, struct tg_verdict *v);
+
+/* Whether the job could never start on this machine, however empty: TG_WHY_NONE, or NEVER_FITS_*. */
+enum tg_why tg_never_fits(const struct tg_gates *gates, const struct tg_usage *usage,
+                          const struct tg_candidate *job, struct tg_verdict *v);
+
+/* One decision over the whole queue. Waiters are fed in rank order (parked and held ones left out); each
+ * gets its verdict at once, and a grant is booked before the next is looked at, so two grants of one pass
+ * never see the same free room (S6). */
+struct tg_pass {
+    struct tg_gates gates;
+    struct tg_usage usage; /* grows with each grant */
+    uint64_t ahead;        /* waiters seen so far that stay in the queue */
+    uint64_t front_seq;    /* the first of them that a resource (or its own cap) holds back */
+    uint32_t front_slots;
+    uint32_t front_overtaken;
+    enum tg_why front_why;
+    bool has_front;
+    bool all_self_limited; /* every waiter ahead is held back by its own max_conc alone */
+};
+
+/* Starts a pass over a queue. */
+void tg_pass_begin(struct tg_pass *pass, const struct tg_gates *gates, const struct tg_usage *usage);
+
+/* The verdict on the next waiter in rank order.
+ *
+ * - The front, or one behind waiters that only their own max_conc holds back, is granted in order when
+ *   (waiters ahead + heavy holders) < max_conc and the gates have room.
+ * - A small one (estimate up to backfill_mb) may backfill when the gates have room and the front has been
+ *   passed less than overtake_bound times. One that needs nothing of what the front lacks, and leaves the
+ *   front the slots it needs, passes freely and is not counted.
+ * - One that can never fit blocks nobody.
+ * The caller adds the overtaking (verdict.overtakes) to the front it keeps in its store. */
+struct tg_verdict tg_pass_next(struct tg_pass *pass, const struct tg_candidate *waiter);
+
+/* True when no waiter whatever could still be granted in this pass: stop feeding. zero_slot_waiters tells
+ * whether any waiter takes no slots. */
+bool tg_pass_exhausted(const struct tg_pass *pass, bool zero_slot_waiters);
+
+/* The reason as a short English phrase ("memory", "slots", ...), never NULL. */
+const char *tg_why_name(enum tg_why why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Launch admission: A1 order, A2 gates, A3 backfill by the overtaking bound, A10 one capacity. Pure: the
+ * caller brings the snapshot and keeps the books. See policy.h for the contract of each function.
+ */
+#include <tidegate/policy.h>
+
+#include <string.h>
+
+#include "base/checked.h"
+
+int tg_rank_compare(int64_t prio_a, uint64_t seq_a, int64_t prio_b, uint64_t seq_b)
+{
+    if (prio_a != prio_b)
+        return prio_a > prio_b ? -1 : 1;
+    if (seq_a != seq_b)
+        return seq_a < seq_b ? -1 : 1;
+    return 0;
+}
+
+static enum tg_why refuse(struct tg_verdict *v, enum tg_why why, uint64_t need, uint64_t have, uint64_t limit)
+{
+    v->why = why;
+    v->need = need;
+    v->have = have;
+    v->limit = limit;
+    return why;
+}
+
+enum tg_why tg_gates_refuse(const struct tg_gates *gates, const struct tg_usage *usage,
+                            const struct tg_candidate *job, struct tg_verdict *v)
+{
+    if (job->slots > tg_sat_sub_u64(gates->slots, usage->slots_held) && job->slots > 0)
+        return refuse(v, TG_WHY_SLOTS, job->slots, usage->slots_held, gates->slots);
+    if (gates->load_limit_milli != TG_LOAD_OFF) {
+        if (!usage->load_known)
+            return refuse(v, TG_WHY_LOAD_UNKNOWN, 0, 0, gates->load_limit_milli);
+        if (usage->load_milli >= gates->load_limit_milli)
+            return refuse(v, TG_WHY_LOAD, 0, usage->load_milli, gates->load_limit_milli);
+    }
+    if (!usage->mem_known)
+        return refuse(v, TG_WHY_MEMORY_UNKNOWN, job->est_mb, 0, 0);
+    uint64_t spoken_for = tg_sat_add_u64(usage->reserved_mb, gates->floor_mb);
+    uint64_t room = tg_sat_sub_u64(usage->mem_available_mb, spoken_for);
+    /* Below the floor even a job without an estimate waits: the floor is for those already running. */
+    if (job->est_mb > room || spoken_for > usage->mem_available_mb)
+        return refuse(v, TG_WHY_MEMORY, job->est_mb, room, usage->mem_available_mb);
+    return TG_WHY_NONE;
+}
+
+enum tg_why tg_never_fits(const struct tg_gates *gates, const struct tg_usage *usage,
+                          const struct tg_candidate *job, struct tg_verdict *v)
+{
+    if (job->slots > gates->slots)
+        return refuse(v, TG_WHY_NEVER_FITS_SLOTS, job->slots, 0, gates->slots);
+    uint64_t most = tg_sat_sub_u64(usage->mem_total_mb, gates->floor_mb);
+    if (usage->mem_total_mb > 0 && job->est_mb > most)
+        return refuse(v, TG_WHY_NEVER_FITS_MEMORY, job->est_mb, 0, most);
+    return TG_WHY_NONE;
+}
+
+void tg_pass_begin(struct tg_pass *pass, const struct tg_gates *gates, const struct tg_usage *usage)
+{
+    memset(pass, 0, sizeof(*pass));
+    pass->gates = *gates;
+    pass->usage = *usage;
+    pass->all_self_limited = true;
+}
+
+static bool is_small(const struct tg_pass *pass, const struct tg_candidate *w)
+{
+    return w->est_mb <= pass->gates.backfill_mb;
+}
+
+/* It stays in the queue; the first such waiter is the front that the overtaking bound protects. */
+static struct tg_verdict stays(struct tg_pass *pass, const struct tg_candidate *w, struct tg_verdict v)
+{
+    v.kind = TG_QUEUE;
+    v.overtakes = false;
+    pass->ahead++;
+    if (v.why != TG_WHY_MAX_CONC)
+        pass->all_self_limited = false;
+    if (!pass->has_front) {
+        pass->has_front = true;
+        pass->front_seq = w->seq;
+        pass->front_slots = w->slots;
+        pass->front_overtaken = w->overtaken;
+        pass->front_why = v.why;
+    }
+    return v;
+}
+
+static struct tg_verdict granted(struct tg_pass *pass, const struct tg_candidate *w,
+                                 enum tg_verdict_kind kind, bool overtakes)
+{
+    struct tg_verdict v = {.kind = kind, .overtakes = overtakes};
+    pass->usage.slots_held += w->slots;
+    pass->usage.reserved_mb = tg_sat_add_u64(pass->usage.reserved_mb, w->est_mb);
+    if (!is_small(pass, w))
+        pass->usage.heavy_holders++;
+    if (overtakes)
+        pass->front_overtaken++;
+    return v;
+}
+
+/* A3: being blocked on one resource never blocks those who do not need it. */
+static bool needs_nothing_of_the_front(const struct tg_pass *pass, const struct tg_candidate *w)
+{
+    uint64_t free_slots = tg_sat_sub_u64(pass->gates.slots, pass->usage.slots_held);
+    switch (pass->front_why) {
+    case TG_WHY_MEMORY:
+        return w->est_mb == 0 && tg_sat_sub_u64(free_slots, w->slots) >= pass->front_slots;
+    case TG_WHY_SLOTS:
+        return w->slots == 0 && w->est_mb == 0;
+    default:
+        return false;
+    }
+}
+
+struct tg_verdict tg_pass_next(struct tg_pass *pass, const struct tg_candidate *w)
+{
+    struct tg_verdict v = {.kind = TG_QUEUE};
+    if (tg_never_fits(&pass->gates, &pass->usage, w, &v) != TG_WHY_NONE)
+        return v;
+
+    bool small = is_small(pass, w);
+    uint64_t counted = tg_sat_add_u64(pass->ahead, pass->usage.heavy_holders);
+    bool own_cap_allows = w->max_conc == TG_UNLIMITED || counted < w->max_conc;
+    bool in_order = own_cap_allows && (!pass->has_front || pass->all_self_limited);
+
+    if (!in_order && !small) {
+        if (pass->has_front && !pass->all_self_limited) {
+            refuse(&v, TG_WHY_ORDER, 0, 0, 0);
+            v.blocker = pass->front_seq;
+        } else {
+            refuse(&v, TG_WHY_MAX_CONC, 0, counted, w->max_conc);
+        }
+        return stays(pass, w, v);
+    }
+    if (tg_gates_refuse(&pass->gates, &pass->usage, w, &v) != TG_WHY_NONE)
+        return stays(pass, w, v);
+
+    bool passes = pass->has_front;
+    if (passes && needs_nothing_of_the_front(pass, w))
+        return granted(pass, w, TG_GRANT_BACKFILL, false);
+    if (passes && pass->front_overtaken >= pass->gates.overtake_bound) {
+        refuse(&v, TG_WHY_GATE_CLOSED, 0, pass->front_overtaken, pass->gates.overtake_bound);
+        v.blocker = pass->front_seq;
+        return stays(pass, w, v);
+    }
+    return granted(pass, w, in_order ? TG_GRANT_ORDERED : TG_GRANT_BACKFILL, passes);
+}
+
+bool tg_pass_exhausted(const struct tg_pass *pass, bool zero_slot_waiters)
+{
+    const struct tg_gates *g = &pass->gates;
+    const struct tg_usage *u = &pass->usage;
+    if (g->load_limit_milli != TG_LOAD_OFF && (!u->load_known || u->load_milli >= g->load_limit_milli))
+        return true;
+    if (!u->mem_known || tg_sat_add_u64(u->reserved_mb, g->floor_mb) > u->mem_available_mb)
+        return true;
+    return !zero_slot_waiters && u->slots_held >= g->slots;
+}
+
+const char *tg_why_name(enum tg_why why)
+{
+    switch (why) {
+    case TG_WHY_NONE:
+        return "none";
+    case TG_WHY_SLOTS:
+        return "slots";
+    case TG_WHY_MEMORY:
+        return "memory";
+    case TG_WHY_LOAD:
+        return "load";
+    case TG_WHY_MEMORY_UNKNOWN:
+        return "memory-unknown";
+    case TG_WHY_LOAD_UNKNOWN:
+        return "load-unknown";
+    case TG_WHY_MAX_CONC:
+        return "max-conc";
+    case TG_WHY_ORDER:
+        return "order";
+    case TG_WHY_GATE_CLOSED:
+        return "gate-closed";
+    case TG_WHY_NEVER_FITS_MEMORY:
+        return "never-fits-memory";
+    case TG_WHY_NEVER_FITS_SLOTS:
+        return "never-fits-slots";
+    }
+    return "unknown";
+}
