@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * See frame.h. */
+#include "proto/frame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tg_frame_parse_header(const uint8_t header[TG_FRAME_HEADER_BYTES], uint32_t max_bytes, uint32_t *ret_len)
+{
+    if (header[0] != 'T' || header[1] != 'G')
+        return -EPROTO;
+    if (header[2] != TG_PROTO_VERSION)
+        return -EPROTONOSUPPORT;
+    if (header[3] != 0)
+        return -EPROTO;
+    uint32_t len = (uint32_t)header[4] | (uint32_t)header[5] << 8 | (uint32_t)header[6] << 16 |
+                   (uint32_t)header[7] << 24;
+    if (len > max_bytes)
+        return -EMSGSIZE;
+    *ret_len = len;
+    return 0;
+}
+
+int tg_frames_feed(struct tg_frames *f, const void *bytes, size_t n)
+{
+    if (n > f->size - f->used) {
+        size_t size = f->size ? f->size : 512;
+        while (size - f->used < n) {
+            if (size > SIZE_MAX / 2)
+                return -ENOMEM;
+            size *= 2;
+        }
+        uint8_t *grown = realloc(f->buf, size);
+        if (!grown)
+            return -ENOMEM;
+        f->buf = grown;
+        f->size = size;
+    }
+    if (n > 0)
+        memcpy(f->buf + f->used, bytes, n);
+    f->used += n;
+    return 0;
+}
+
+int tg_frames_next(struct tg_frames *f, json_t **ret_message)
+{
+    /* A wrong first byte is told at once, before a peer that waits for our answer has sent a header. */
+    if (f->used > 0 && f->buf[0] != 'T')
+        return -EPROTO;
+    if (f->used < TG_FRAME_HEADER_BYTES)
+        return 0;
+    uint32_t len;
+    int err = tg_frame_parse_header(f->buf, f->max_bytes, &len);
+    if (err)
+        return err;
+    size_t whole = (size_t)TG_FRAME_HEADER_BYTES + len;
+    if (f->used < whole)
+        return 0;
+    json_t *message =
+        json_loadb((const char *)f->buf + TG_FRAME_HEADER_BYTES, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(message)) {
+        json_decref(message);
+        return -EBADMSG;
+    }
+    memmove(f->buf, f->buf + whole, f->used - whole);
+    f->used -= whole;
+    *ret_message = message;
+    return 1;
+}
+
+void tg_frames_done(struct tg_frames *f)
+{
+    free(f->buf);
+    f->buf = NULL;
+    f->used = f->size = 0;
+}
+
+int tg_frame_encode(const json_t *message, uint8_t **ret_bytes, size_t *ret_len)
+{
+    size_t len = json_dumpb(message, NULL, 0, JSON_COMPACT);
+    if (len == 0)
+        return -ENOMEM;
+    if (len > TG_REPLY_MAX_BYTES)
+        return -EMSGSIZE;
+    uint8_t *bytes = malloc(TG_FRAME_HEADER_BYTES + len);
+    if (!bytes)
+        return -ENOMEM;
+    bytes[0] = 'T';
+    bytes[1] = 'G';
+    bytes[2] = TG_PROTO_VERSION;
+    bytes[3] = 0;
+    for (unsigned i = 0; i < 4; i++)
+        bytes[4 + i] = (uint8_t)(len >> (8 * i));
+    json_dumpb(message, (char *)bytes + TG_FRAME_HEADER_BYTES, len, JSON_COMPACT);
+    *ret_bytes = bytes;
+    *ret_len = TG_FRAME_HEADER_BYTES + len;
+    return 0;
+}
