@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the broker's socket and store lie, for both sides alike (R2: one user, one place).
+ *
+ *   socket  $XDG_RUNTIME_DIR/tidegate/broker.sock; without that variable /run/user/UID when it is there and
+ * ours, else /tmp/tidegate-UID/broker.sock store   $XDG_STATE_HOME/tidegate/store.db; without that variable
+ * $HOME/.local/state/tidegate/store.db
+ *           ($HOME unset: the home of the password database, which a static program cannot ask: then an
+ * error)
+ *
+ * A directory that is not ours, is a link, or can be written by others is refused, never used (U4, U5).
+ */
+#ifndef TG_PROTO_PATHS_H
+#define TG_PROTO_PATHS_H
+
+#include <stddef.h>
+
+#define TG_PATH_BYTES 4096u
+
+struct tg_paths {
+    char runtime_dir[TG_PATH_BYTES]; /* .../tidegate, mode 0700 */
+    char state_dir[TG_PATH_BYTES];
+    char socket[TG_PATH_BYTES]; /* shorter than sockaddr_un.sun_path */
+    char store[TG_PATH_BYTES];
+};
+
+/* Works the paths out from the environment; touches no file. 0; -EINVAL with a relative path in a variable
+ * or no HOME; -ENAMETOOLONG. On error *why (size bytes) says which variable and which rule. */
+int tg_paths_resolve(struct tg_paths *ret, char *why, size_t size);
+
+/* Makes a directory (and the missing parents, mode 0700) or checks one that is there: a real directory,
+ * owned by this user, not writable by others. 0, -EPERM with *why naming the path and the rule, or -errno
+ * likewise. */
+int tg_private_dir(const char *path, char *why, size_t size);
+
+#endif
