@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where socket and store lie, and directories that nobody else can write: see paths.h (R2, U4, U5).
+ *
+ * A directory is found component by component, each opened below the one before it, so that what was
+ * checked is what is used. It does not open socket or store; it never changes a directory that was there.
+ */
+#include "proto/paths.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+__attribute__((format(printf, 4, 5))) static int refuse(int err, char *why, size_t size, const char *format,
+                                                        ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, size, format, args);
+    va_end(args);
+    return err;
+}
+
+__attribute__((format(printf, 2, 3))) static bool join(char out[TG_PATH_BYTES], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(out, TG_PATH_BYTES, format, args);
+    va_end(args);
+    return n >= 0 && (size_t)n < TG_PATH_BYTES;
+}
+
+/* The variable's value, or NULL when it is unset or empty (which the XDG rules count as unset). */
+static int absolute(const char *name, const char **ret, char *why, size_t size)
+{
+    const char *v = getenv(name);
+    if (v && v[0] == '\0')
+        v = NULL;
+    if (v && v[0] != '/')
+        return refuse(-EINVAL, why, size, "%s is '%.200s': it must be an absolute path", name, v);
+    *ret = v;
+    return 0;
+}
+
+static int too_long(const char *name, char *why, size_t size)
+{
+    return refuse(-ENAMETOOLONG, why, size, "%s: the path is longer than %u bytes", name, TG_PATH_BYTES - 1);
+}
+
+static int resolve_runtime(struct tg_paths *p, char *why, size_t size)
+{
+    const char *source = "XDG_RUNTIME_DIR", *dir = NULL;
+    int err = absolute(source, &dir, why, size);
+    if (err)
+        return err;
+    unsigned uid = (unsigned)geteuid();
+    char user[32];
+    struct stat st;
+    snprintf(user, sizeof user, "/run/user/%u", uid);
+    if (!dir && lstat(user, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid)
+        dir = user;
+    bool fits =
+        dir ? join(p->runtime_dir, "%s/tidegate", dir) : join(p->runtime_dir, "/tmp/tidegate-%u", uid);
+    if (!fits || !join(p->socket, "%s/broker.sock", p->runtime_dir))
+        return too_long(source, why, size);
+    size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
+    if (strlen(p->socket) > most)
+        return refuse(
+            -ENAMETOOLONG, why, size,
+            "%s: the socket's path %.200s has %zu bytes, a socket may have %zu: use a shorter directory",
+            source, p->socket, strlen(p->socket), most);
+    return 0;
+}
+
+static int resolve_state(struct tg_paths *p, char *why, size_t size)
+{
+    const char *source = "XDG_STATE_HOME", *dir = NULL, *below = "";
+    int err = absolute(source, &dir, why, size);
+    if (err)
+        return err;
+    if (!dir) {
+        source = "HOME";
+        below = "/.local/state";
+        err = absolute(source, &dir, why, size);
+        if (err)
+            return err;
+    }
+    if (!dir)
+        return refuse(-EINVAL, why, size,
+                      "neither XDG_STATE_HOME nor HOME is set: one must name an absolute path");
+    if (!join(p->state_dir, "%s%s/tidegate", dir, below) || !join(p->store, "%s/store.db", p->state_dir))
+        return too_long(source, why, size);
+    return 0;
+}
+
+int tg_paths_resolve(struct tg_paths *ret, char *why, size_t size)
+{
+    static const struct tg_paths none;
+    struct tg_paths p = none;
+    int err = resolve_runtime(&p, why, size);
+    if (!err)
+        err = resolve_state(&p, why, size);
+    if (!err)
+        *ret = p;
+    return err;
+}
+
+/* A walk down a path: what has been opened, and the part of the text that names it. */
+struct walk {
+    const char *path;
+    int dir_fd;
+    struct stat dir;
+    char *why;
+    size_t size;
+};
+
+/* In a directory where anybody may make names, a link is followed only when it was made by us or by the
+ * directory's owner: the kernel's own rule (fs.protected_symlinks), kept where it is switched off too. */
+static bool link_is_safe(const struct walk *w, const char *name)
+{
+    struct stat st;
+    if (!(w->dir.st_mode & S_IWOTH))
+        return true;
+    if (fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISLNK(st.st_mode))
+        return true; /* the open after this one answers */
+    return st.st_uid == geteuid() || st.st_uid == w->dir.st_uid;
+}
+
+/* Opens name below the walk's directory, making it when it is missing. Parents may be links, the last may
+ * not. 0, or -errno with *why. */
+static int open_below(const struct walk *w, const char *name, size_t shown, bool last, int *ret_fd)
+{
+    if (!last && !link_is_safe(w, name))
+        return refuse(-EPERM, w->why, w->size, "%.*s is a link that another user made: refused", (int)shown,
+                      w->path);
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (last ? O_NOFOLLOW : O_PATH);
+    int fd = openat(w->dir_fd, name, flags);
+    bool made = false;
+    if (fd < 0 && errno == ENOENT) {
+        /* Somebody else may make it first: then it is checked like any other. */
+        made = mkdirat(w->dir_fd, name, S_IRWXU) == 0;
+        if (made || errno == EEXIST)
+            fd = openat(w->dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+        return refuse(-EPERM, w->why, w->size, "%.*s is a link or no directory: it must be a real directory",
+                      (int)shown, w->path);
+    if (fd < 0) {
+        int err = -errno;
+        return refuse(err, w->why, w->size, "%.*s: cannot be opened or made: %m", (int)shown, w->path);
+    }
+    if (made && fchmod(fd, S_IRWXU) < 0) { /* whatever the umask left of it (U4) */
+        int err = -errno;
+        close(fd);
+        return refuse(err, w->why, w->size, "%.*s: its mode cannot be set to 0700", (int)shown, w->path);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* What a directory on the way must be: not one in which anybody may swap what lies in it. */
+static int check_parent(const struct walk *w, size_t shown)
+{
+    if ((w->dir.st_mode & S_IWOTH) && !(w->dir.st_mode & S_ISVTX))
+        return refuse(
+            -EPERM, w->why, w->size,
+            "%.*s can be written by everybody and is not sticky (mode %04o): nothing private can lie "
+            "below it",
+            (int)shown, w->path, (unsigned)(w->dir.st_mode & 07777));
+    return 0;
+}
+
+static int check_last(const struct walk *w)
+{
+    if (w->dir.st_uid != geteuid())
+        return refuse(-EPERM, w->why, w->size, "%s belongs to uid %u: it must be owned by uid %u", w->path,
+                      (unsigned)w->dir.st_uid, (unsigned)geteuid());
+    if (w->dir.st_mode & (S_IWGRP | S_IWOTH))
+        return refuse(-EPERM, w->why, w->size, "%s has mode %04o: group and others must not be able to write",
+                      w->path, (unsigned)(w->dir.st_mode & 07777));
+    return 0;
+}
+
+/* Goes one component down and looks at what was opened. */
+static int step(struct walk *w, const char *name, size_t shown, bool last)
+{
+    int fd = -1;
+    int err = open_below(w, name, shown, last, &fd);
+    if (err)
+        return err;
+    close(w->dir_fd);
+    w->dir_fd = fd;
+    if (fstat(fd, &w->dir) < 0) {
+        err = -errno;
+        return refuse(err, w->why, w->size, "%.*s: %m", (int)shown, w->path);
+    }
+    return last ? check_last(w) : check_parent(w, shown);
+}
+
+int tg_private_dir(const char *path, char *why, size_t size)
+{
+    char copy[TG_PATH_BYTES];
+    size_t length = strlen(path);
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    if (path[0] != '/' || length == 0)
+        return refuse(-EINVAL, why, size, "'%.200s' must be an absolute path below /", path);
+    if (length >= sizeof copy)
+        return too_long("directory", why, size);
+    memcpy(copy, path, length);
+    copy[length] = '\0';
+
+    struct walk w = {
+        .path = path, .dir_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), .why = why, .size = size};
+    int err = 0;
+    if (w.dir_fd < 0 || fstat(w.dir_fd, &w.dir) < 0)
+        err = refuse(-errno, why, size, "/: %m");
+    for (char *name = copy; !err && name;) {
+        while (*name == '/')
+            name++;
+        char *end = strchr(name, '/');
+        if (end)
+            *end = '\0';
+        err = step(&w, name, (size_t)(name - copy) + strlen(name), end == NULL);
+        name = end ? end + 1 : NULL;
+    }
+    if (w.dir_fd >= 0)
+        close(w.dir_fd);
+    return err;
+}
