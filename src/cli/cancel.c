@@ -24,8 +24,7 @@ int tg_verb_cancel(int argc, char **argv)
         return TG_EXIT_USAGE;
     if (!tg_open_client(verb, &c, true))
         return TG_EXIT_FAILED;
-    int code =
-        tg_ask(verb, &c, json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket), &reply);
+    int code = tg_ask(verb, &c, json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket), &reply);
     if (code == TG_EXIT_OK) {
         const char *state = "";
         (void)tg_field_string(reply, "state", 16, &state);

@@ -17,7 +17,8 @@ static void print_settings(const json_t *config, const char *asked)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)config, key, value) {
+    json_object_foreach((json_t *)config, key, value)
+    {
         const char *text = json_string_value(value);
         char *shown = tg_display_text(text ? text : "?", 1000);
         if (asked)

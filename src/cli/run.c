@@ -32,7 +32,7 @@ struct settings {
 
 enum { OPT_PRIO, OPT_MEMORY, OPT_TENANT, OPT_SLOTS, OPT_TIMEOUT, OPT_QUIET, OPT_VERBOSE };
 static const struct tg_option options[] = {
-    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},    {0, "slots", true},
+    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},   {0, "slots", true},
     {0, "timeout", true},    {'q', "quiet", false}, {'v', "verbose", false}, {0, NULL, false},
 };
 
@@ -40,10 +40,11 @@ static bool read_memory(const char *text, uint64_t *ret)
 {
     if (tg_parse_size_mb(text, ret) == 0)
         return true;
-    tg_usage_error(verb,
-                   "the memory is %s, but must be a whole number with M, G or T (M when there is none), below "
-                   "2^63 bytes",
-                   tg_shown(text));
+    tg_usage_error(
+        verb,
+        "the memory is %s, but must be a whole number with M, G or T (M when there is none), below "
+        "2^63 bytes",
+        tg_shown(text));
     return false;
 }
 
@@ -54,10 +55,11 @@ static bool read_timeout(const char *text, uint64_t *ret)
         *ret = ms;
         return true;
     }
-    tg_usage_error(verb,
-                   "the timeout is %s, but must be a whole number with ms, s, m, h or d (seconds when there is "
-                   "none), at most 100 years",
-                   tg_shown(text));
+    tg_usage_error(
+        verb,
+        "the timeout is %s, but must be a whole number with ms, s, m, h or d (seconds when there is "
+        "none), at most 100 years",
+        tg_shown(text));
     return false;
 }
 

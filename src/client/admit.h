@@ -36,10 +36,10 @@ enum tg_admit_state { TG_ADMIT_WAIT = 1, TG_ADMIT_HOLD, TG_ADMIT_PARKED };
 struct tg_admit_answer {
     enum tg_admit_state state;
     uint64_t ticket;
-    uint64_t ahead;                 /* WAIT: how many come first */
-    char verdict[16];               /* HOLD: "ordered", "backfill", "nested", "already" */
-    char env[TG_TICKET_ENV_BYTES];  /* HOLD: the value for TG_ENV_TICKET */
-    char text[512];                 /* WAIT: why, in words, printable */
+    uint64_t ahead;                /* WAIT: how many come first */
+    char verdict[16];              /* HOLD: "ordered", "backfill", "nested", "already" */
+    char env[TG_TICKET_ENV_BYTES]; /* HOLD: the value for TG_ENV_TICKET */
+    char text[512];                /* WAIT: why, in words, printable */
 };
 
 /* Asks, and waits until HOLD, or until wait_ms have passed (then the ticket is parked, and *ret says

@@ -71,8 +71,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
 /* Best effort: the broker sees the end by itself; this adds the wait status. */
 static void report_done(struct tg_client *c, uint64_t ticket, int status)
 {
-    json_t *done =
-        json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)ticket, "status", status);
+    json_t *done = json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)ticket, "status", status);
     if (done)
         tg_client_tell(c, done);
     json_decref(done);
