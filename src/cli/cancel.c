@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/fields.h"
 
 static const char verb[] = "cancel";
 

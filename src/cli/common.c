@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/fields.h"
 
 bool tg_prototype;
 

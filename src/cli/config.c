@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proto/fields.h"
 
 static const char verb[] = "config";
 

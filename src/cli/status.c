@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/fields.h"
 
 static const char verb[] = "status";
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "client/admit.h"
-#include "machine/root.h"
 
 static const char verb[] = "wait-admit";
 
@@ -30,16 +29,6 @@ static bool read_arguments(int argc, char **argv, struct tg_admit_ask *ask)
            tg_arg_u64(verb, "est_mb", argv[3], 0, TG_EST_MB_MAX, &ask->est_mb) &&
            tg_arg_u64(verb, "max_conc", argv[4], 1, TG_SLOTS_MAX, &ask->max_conc) &&
            tg_arg_u64(verb, "max_wait_ms", argv[5], 0, TG_WAIT_MS_MAX, &ask->wait_ms);
-}
-
-/* What the process is, for status; nothing when it cannot be read. */
-static void read_command(int pid, char *cmd, size_t size)
-{
-    static const struct tg_root machine = {.prefix = ""};
-    char path[40];
-    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-    long n = tg_root_read(&machine, path, cmd, size);
-    cmd[n > 0 ? strcspn(cmd, "\n") : 0] = '\0';
 }
 
 static void acknowledge(struct tg_client *c, uint64_t ticket)
@@ -76,7 +65,7 @@ int tg_verb_wait_admit(int argc, char **argv)
         return TG_EXIT_USAGE;
     if (!tg_open_client(verb, &c, true))
         return TG_EXIT_FAILED;
-    read_command(ask.pid, cmd, sizeof(cmd));
+    tg_client_name_process(ask.pid, cmd, sizeof(cmd));
     ask.cmd = cmd;
     int err = tg_admit(&c, &ask, NULL, NULL, &answer);
     if (!err && answer.state == TG_ADMIT_HOLD)

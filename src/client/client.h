@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <jansson.h>
 
+#include "proto/fields.h"
 #include "proto/frame.h"
 #include "proto/paths.h"
 
@@ -76,6 +77,9 @@ void tg_client_tell(struct tg_client *c, const json_t *request);
 
 /* The -errno for a code of the protocol; -EPROTO for a code this version does not know. */
 int tg_client_code_errno(const char *code);
+
+/* What a process is called (its comm), for showing; "" when that cannot be read. */
+void tg_client_name_process(int pid, char *ret, size_t size);
 
 /* Writes c->text; returns err. */
 int tg_client_fail(struct tg_client *c, int err, const char *format, ...)

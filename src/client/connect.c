@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "client/start.h"
+#include "machine/root.h"
 
 int tg_client_fail(struct tg_client *c, int err, const char *format, ...)
 {
@@ -26,6 +27,15 @@ int tg_client_fail(struct tg_client *c, int err, const char *format, ...)
     vsnprintf(c->text, sizeof(c->text), format, ap);
     va_end(ap);
     return err;
+}
+
+void tg_client_name_process(int pid, char *ret, size_t size)
+{
+    static const struct tg_root machine = {.prefix = ""};
+    char path[40];
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    long n = tg_root_read(&machine, path, ret, size);
+    ret[n > 0 ? strcspn(ret, "\n") : 0] = '\0';
 }
 
 uint64_t tg_deadline_ns(uint64_t ms)
