@@ -25,6 +25,7 @@ extern "C" {
 /* No limit, for max_conc; the load gate switched off, for load_limit_milli. */
 #define TG_UNLIMITED UINT32_MAX
 #define TG_LOAD_OFF UINT64_MAX
+#define TG_NO_BUDGET UINT64_MAX
 
 /* Capacity in force: the broker's configuration (A10). */
 struct tg_gates {
@@ -33,6 +34,7 @@ struct tg_gates {
     uint64_t load_limit_milli; /* admit while load < limit, in thousandths; TG_LOAD_OFF: no gate */
     uint64_t floor_mb;         /* memory that is never given away */
     uint64_t backfill_mb;      /* an estimate up to this is small, above it heavy */
+    uint64_t budget_mb;        /* cap of the estimates of all holders together; TG_NO_BUDGET: none */
 };
 
 /* What is in use at the moment of the decision. Telemetry that cannot be read is marked unknown. */
@@ -40,6 +42,7 @@ struct tg_usage {
     uint64_t slots_held;
     uint64_t heavy_holders; /* holders whose estimate is above backfill_mb */
     uint64_t reserved_mb;   /* what holders were promised and have not grown into yet */
+    uint64_t booked_mb;     /* what holders were promised, grown into or not */
     uint64_t load_milli;
     uint64_t mem_available_mb;
     uint64_t mem_total_mb; /* the most that could ever be available; 0: unknown */
@@ -68,13 +71,14 @@ enum tg_why {
     TG_WHY_NONE = 0,
     TG_WHY_SLOTS,             /* need + have (held) would pass limit */
     TG_WHY_MEMORY,            /* need est_mb; have = available - reserved - floor, in MB */
+    TG_WHY_BUDGET,            /* need est_mb; have (booked) + need would pass limit */
     TG_WHY_LOAD,              /* have >= limit, in thousandths */
     TG_WHY_MEMORY_UNKNOWN,    /* telemetry cannot be read: refuse (A2) */
     TG_WHY_LOAD_UNKNOWN,      /* likewise */
     TG_WHY_MAX_CONC,          /* its own cap: have = waiters ahead + heavy holders, limit = max_conc */
     TG_WHY_ORDER,             /* a waiter ahead (blocker) comes first and this one is not small */
     TG_WHY_GATE_CLOSED,       /* the front (blocker) has been passed have times, limit = the bound */
-    TG_WHY_NEVER_FITS_MEMORY, /* need est_mb, limit = total - floor */
+    TG_WHY_NEVER_FITS_MEMORY, /* need est_mb, limit = total - floor, or the budget */
     TG_WHY_NEVER_FITS_SLOTS,  /* need slots, limit = slots of the machine */
 };
 

@@ -10,11 +10,9 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/checked.h"
 #include "machine/cgroup.h"
@@ -53,13 +51,14 @@ static const struct names file_names[] = {
     {"memory.max", "memory.current", "inactive_file "},
 };
 
-static int read_number(const struct tg_root *root, const struct tg_cgroup *g, const char *file, uint64_t *ret)
+static int read_number(const struct tg_root *root, const struct tg_cgroup *g, const char *file, bool limit,
+                       uint64_t *ret)
 {
     char buf[64];
     int err = tg_cgroup_read(root, g, file, buf, sizeof buf);
     if (err)
         return err == -EFBIG ? -EBADMSG : err;
-    if (g->version == 2 && (strcmp(buf, "max\n") == 0 || strcmp(buf, "max") == 0)) {
+    if (limit && g->version == 2 && (strcmp(buf, "max\n") == 0 || strcmp(buf, "max") == 0)) {
         *ret = UINT64_MAX;
         return 0;
     }
@@ -88,12 +87,12 @@ static int apply_group(const struct tg_root *root, const struct tg_cgroup *g, ui
 {
     const struct names *names = &file_names[g->version - 1];
     uint64_t limit, usage, inactive;
-    int err = read_number(root, g, names->limit, &limit);
+    int err = read_number(root, g, names->limit, true, &limit);
     if (err == -ENOENT) /* the topmost group, or one that the controller does not reach */
         return 0;
     if (err || limit >= host_total) /* then the host itself is tighter */
         return err;
-    err = read_number(root, g, names->usage, &usage);
+    err = read_number(root, g, names->usage, false, &usage);
     if (err)
         return err;
     if (limit < m->total)

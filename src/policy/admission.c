@@ -45,17 +45,22 @@ enum tg_why tg_gates_refuse(const struct tg_gates *gates, const struct tg_usage 
     /* Below the floor even a job without an estimate waits: the floor is for those already running. */
     if (job->est_mb > room || spoken_for > usage->mem_available_mb)
         return refuse(v, TG_WHY_MEMORY, job->est_mb, room, usage->mem_available_mb);
+    if (job->est_mb > tg_sat_sub_u64(gates->budget_mb, usage->booked_mb))
+        return refuse(v, TG_WHY_BUDGET, job->est_mb, usage->booked_mb, gates->budget_mb);
     return TG_WHY_NONE;
 }
 
 enum tg_why tg_never_fits(const struct tg_gates *gates, const struct tg_usage *usage,
                           const struct tg_candidate *job, struct tg_verdict *v)
 {
-    if (job->slots > gates->slots)
+    /* No slots at all is a pause that somebody will end, not the size of the machine. */
+    if (gates->slots > 0 && job->slots > gates->slots)
         return refuse(v, TG_WHY_NEVER_FITS_SLOTS, job->slots, 0, gates->slots);
     uint64_t most = tg_sat_sub_u64(usage->mem_total_mb, gates->floor_mb);
     if (usage->mem_total_mb > 0 && job->est_mb > most)
         return refuse(v, TG_WHY_NEVER_FITS_MEMORY, job->est_mb, 0, most);
+    if (job->est_mb > gates->budget_mb)
+        return refuse(v, TG_WHY_NEVER_FITS_MEMORY, job->est_mb, 0, gates->budget_mb);
     return TG_WHY_NONE;
 }
 
@@ -96,6 +101,7 @@ static struct tg_verdict granted(struct tg_pass *pass, const struct tg_candidate
     struct tg_verdict v = {.kind = kind, .overtakes = overtakes};
     pass->usage.slots_held += w->slots;
     pass->usage.reserved_mb = tg_sat_add_u64(pass->usage.reserved_mb, w->est_mb);
+    pass->usage.booked_mb = tg_sat_add_u64(pass->usage.booked_mb, w->est_mb);
     if (!is_small(pass, w))
         pass->usage.heavy_holders++;
     if (overtakes)
@@ -109,6 +115,7 @@ static bool needs_nothing_of_the_front(const struct tg_pass *pass, const struct 
     uint64_t free_slots = tg_sat_sub_u64(pass->gates.slots, pass->usage.slots_held);
     switch (pass->front_why) {
     case TG_WHY_MEMORY:
+    case TG_WHY_BUDGET:
         return w->est_mb == 0 && tg_sat_sub_u64(free_slots, w->slots) >= pass->front_slots;
     case TG_WHY_SLOTS:
         return w->slots == 0 && w->est_mb == 0;
@@ -171,6 +178,8 @@ const char *tg_why_name(enum tg_why why)
         return "slots";
     case TG_WHY_MEMORY:
         return "memory";
+    case TG_WHY_BUDGET:
+        return "budget";
     case TG_WHY_LOAD:
         return "load";
     case TG_WHY_MEMORY_UNKNOWN:

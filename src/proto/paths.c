@@ -122,45 +122,79 @@ struct walk {
     size_t size;
 };
 
-/* In a directory where anybody may make names, a link is followed only when it was made by us or by the
- * directory's owner: the kernel's own rule (fs.protected_symlinks), kept where it is switched off too. */
-static bool link_is_safe(const struct walk *w, const char *name)
+#define OPEN_DIR (O_PATH | O_DIRECTORY | O_CLOEXEC)
+
+/* Follows a link on the way. In a directory where anybody may make names it must have been made by us or
+ * by the directory's owner: the kernel's own rule (fs.protected_symlinks), kept where it is switched off
+ * too. The link itself is opened, so that the one that was checked is the one that is followed. A
+ * descriptor, or -errno; -EPERM: another user's link. */
+static int follow_link(const struct walk *w, const char *name)
 {
+    char target[TG_PATH_BYTES];
     struct stat st;
-    if (!(w->dir.st_mode & S_IWOTH))
-        return true;
-    if (fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISLNK(st.st_mode))
-        return true; /* the open after this one answers */
-    return st.st_uid == geteuid() || st.st_uid == w->dir.st_uid;
+    int link = openat(w->dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (link < 0)
+        return -errno;
+    ssize_t n = -1;
+    int err = 0;
+    if (fstat(link, &st) < 0)
+        err = -errno;
+    else if (!S_ISLNK(st.st_mode))
+        err = -ENOTDIR;
+    else if ((w->dir.st_mode & S_IWOTH) && st.st_uid != geteuid() && st.st_uid != w->dir.st_uid)
+        err = -EPERM;
+    else if ((n = readlinkat(link, "", target, sizeof target)) < 0)
+        err = -errno;
+    close(link);
+    if (err)
+        return err;
+    if ((size_t)n >= sizeof target)
+        return -ENAMETOOLONG;
+    target[n] = '\0';
+    int fd = openat(w->dir_fd, target, OPEN_DIR);
+    if (fd < 0) /* a link into nowhere is not filled up by making what it names */
+        return errno == ENOENT ? -ELOOP : -errno;
+    return fd;
+}
+
+/* Makes a missing directory. Somebody else may make the name first: then it is checked like any other. */
+static int make_dir(const struct walk *w, const char *name)
+{
+    bool made = mkdirat(w->dir_fd, name, S_IRWXU) == 0;
+    if (!made && errno != EEXIST)
+        return -errno;
+    int fd = openat(w->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (made && fchmod(fd, S_IRWXU) < 0) { /* whatever the umask left of it (U4) */
+        int err = -errno;
+        close(fd);
+        return err;
+    }
+    return fd;
 }
 
 /* Opens name below the walk's directory, making it when it is missing. Parents may be links, the last may
  * not. 0, or -errno with *why. */
 static int open_below(const struct walk *w, const char *name, size_t shown, bool last, int *ret_fd)
 {
-    if (!last && !link_is_safe(w, name))
-        return refuse(-EPERM, w->why, w->size, "%.*s is a link that another user made: refused", (int)shown,
-                      w->path);
-    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (last ? O_NOFOLLOW : O_PATH);
-    int fd = openat(w->dir_fd, name, flags);
-    bool made = false;
-    if (fd < 0 && errno == ENOENT) {
-        /* Somebody else may make it first: then it is checked like any other. */
-        made = mkdirat(w->dir_fd, name, S_IRWXU) == 0;
-        if (made || errno == EEXIST)
-            fd = openat(w->dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    }
-    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+    int fd = openat(w->dir_fd, name, OPEN_DIR | O_NOFOLLOW);
+    if (fd < 0)
+        fd = -errno;
+    if (fd == -ENOENT)
+        fd = make_dir(w, name);
+    bool link = !last && (fd == -ENOTDIR || fd == -ELOOP);
+    if (link)
+        fd = follow_link(w, name);
+    if (fd == -ENOTDIR || fd == -ELOOP)
         return refuse(-EPERM, w->why, w->size, "%.*s is a link or no directory: it must be a real directory",
                       (int)shown, w->path);
+    if (fd == -EPERM && link)
+        return refuse(-EPERM, w->why, w->size, "%.*s is a link that another user made: refused", (int)shown,
+                      w->path);
     if (fd < 0) {
-        int err = -errno;
-        return refuse(err, w->why, w->size, "%.*s: cannot be opened or made: %m", (int)shown, w->path);
-    }
-    if (made && fchmod(fd, S_IRWXU) < 0) { /* whatever the umask left of it (U4) */
-        int err = -errno;
-        close(fd);
-        return refuse(err, w->why, w->size, "%.*s: its mode cannot be set to 0700", (int)shown, w->path);
+        errno = -fd;
+        return refuse(fd, w->why, w->size, "%.*s: cannot be opened or made: %m", (int)shown, w->path);
     }
     *ret_fd = fd;
     return 0;

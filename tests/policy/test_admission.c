@@ -8,7 +8,8 @@ static const struct tg_gates gates = {.slots = 4,
                                       .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
                                       .load_limit_milli = 4000,
                                       .floor_mb = TG_DEFAULT_FLOOR_MB,
-                                      .backfill_mb = TG_DEFAULT_BACKFILL_MB};
+                                      .backfill_mb = TG_DEFAULT_BACKFILL_MB,
+                                      .budget_mb = TG_NO_BUDGET};
 
 static struct tg_usage idle(void)
 {
@@ -59,6 +60,22 @@ static void a2_each_gate_refuses_by_name(void)
     u.reserved_mb = 0;
     j.est_mb = 0;
     CHECK_EQ(tg_gates_refuse(&gates, &u, &j, &v), TG_WHY_MEMORY);
+}
+
+static void a10_budget_caps_the_estimates_of_all_holders(void)
+{
+    struct tg_gates g = gates;
+    g.budget_mb = 1000;
+    struct tg_usage u = idle();
+    struct tg_verdict v = {0};
+    struct tg_candidate j = job(1, 400);
+    u.booked_mb = 600; /* grown into or not: reserved_mb is 0 here */
+    CHECK_EQ(tg_gates_refuse(&g, &u, &j, &v), TG_WHY_NONE);
+    u.booked_mb = 601;
+    CHECK_EQ(tg_gates_refuse(&g, &u, &j, &v), TG_WHY_BUDGET);
+    CHECK(v.need == 400 && v.have == 601 && v.limit == 1000);
+    j.est_mb = 1001;
+    CHECK_EQ(tg_never_fits(&g, &u, &j, &v), TG_WHY_NEVER_FITS_MEMORY);
 }
 
 static void s4_unknown_telemetry_refuses(void)
@@ -187,6 +204,10 @@ static void never_fits_blocks_nobody(void)
     CHECK_EQ(tg_pass_next(&p, &huge).why, TG_WHY_NEVER_FITS_MEMORY);
     CHECK_EQ(tg_pass_next(&p, &wide).why, TG_WHY_NEVER_FITS_SLOTS);
     CHECK_EQ(tg_pass_next(&p, &heavy).kind, TG_GRANT_ORDERED);
+    struct tg_gates paused = gates;
+    paused.slots = 0;
+    tg_pass_begin(&p, &paused, &u);
+    CHECK_EQ(tg_pass_next(&p, &heavy).why, TG_WHY_SLOTS);
 }
 
 static void o4_one_pass_reaches_the_one_that_fits(void)
@@ -213,7 +234,9 @@ static void property_random_queues_never_oversubscribe(void)
                              .overtake_bound = (uint32_t)(check_random(&seed) % 20),
                              .load_limit_milli = check_random(&seed) % 3 ? TG_LOAD_OFF : 2000,
                              .floor_mb = check_random(&seed) % 4096,
-                             .backfill_mb = check_random(&seed) % 8000};
+                             .backfill_mb = check_random(&seed) % 8000,
+                             .budget_mb =
+                                 check_random(&seed) % 2 ? TG_NO_BUDGET : check_random(&seed) % 9000};
         struct tg_usage u = {.slots_held = check_random(&seed) % 9,
                              .heavy_holders = check_random(&seed) % 3,
                              .reserved_mb = check_random(&seed) % 9000,
@@ -244,6 +267,7 @@ static void property_random_queues_never_oversubscribe(void)
             CHECK(g.load_limit_milli == TG_LOAD_OFF || (u.load_known && u.load_milli < g.load_limit_milli));
             CHECK(w.slots == 0 || p.usage.slots_held <= g.slots);
             CHECK(p.usage.reserved_mb + g.floor_mb <= u.mem_available_mb);
+            CHECK(p.usage.booked_mb <= g.budget_mb);
             if (v.overtakes)
                 CHECK(++front_overtaken <= g.overtake_bound);
         }
@@ -254,6 +278,7 @@ int main(void)
 {
     RUN(a1_priority_then_arrival);
     RUN(a2_each_gate_refuses_by_name);
+    RUN(a10_budget_caps_the_estimates_of_all_holders);
     RUN(s4_unknown_telemetry_refuses);
     RUN(s6_two_grants_of_a_pass_do_not_share_room);
     RUN(a3_small_passes_a_blocked_front_sixteen_times);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Messages and exit codes; see cli.h. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+
+bool tg_prototype;
+
+const char *tg_line_prefix(void)
+{
+    return tg_prototype ? "SWARM-QUEUE " : "";
+}
+
+const char *tg_shown(const char *text)
+{
+    static char buffers[4][128];
+    static unsigned next;
+    char *out = buffers[next++ % 4];
+    char *shown = tg_display_text(text, sizeof(buffers[0]) - 16);
+    snprintf(out, sizeof(buffers[0]), "'%s'", shown ? shown : "?");
+    free(shown);
+    return out;
+}
+
+static void complain(const char *verb, const char *format, va_list ap)
+{
+    char line[TG_CLIENT_TEXT_BYTES + 256];
+    int n = snprintf(line, sizeof(line), "tidegate: %s%s", verb ? verb : "", verb ? ": " : "");
+    vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, ap);
+    size_t len = strlen(line);
+    line[len++] = '\n';
+    /* One write, so that lines of several processes do not mix; nothing is to be done when it fails. */
+    if (write(STDERR_FILENO, line, len) < 0)
+        return;
+}
+
+void tg_complain(const char *verb, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    complain(verb, format, ap);
+    va_end(ap);
+}
+
+int tg_usage_error(const char *verb, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    complain(verb, format, ap);
+    va_end(ap);
+    return TG_EXIT_USAGE;
+}
+
+bool tg_open_client(const char *verb, struct tg_client *c, bool may_start)
+{
+    if (tg_client_init(c, may_start) == 0)
+        return true;
+    tg_complain(verb, "%s", c->text);
+    return false;
+}
+
+int tg_ask(const char *verb, struct tg_client *c, json_t *request, json_t **ret)
+{
+    int err = request ? tg_client_call(c, request, ret) : tg_client_fail(c, -ENOMEM, "no memory");
+    json_decref(request);
+    return err ? tg_report(verb, c, err) : TG_EXIT_OK;
+}
+
+int tg_report(const char *verb, const struct tg_client *c, int err)
+{
+    tg_complain(verb, "%s", c->text[0] ? c->text : strerror(-err));
+    if (err == -EINVAL)
+        return TG_EXIT_USAGE;
+    return err == -EFBIG ? TG_EXIT_NEVER_FITS : TG_EXIT_FAILED;
+}
+
+int tg_flushed(const char *verb, int ok)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return ok;
+    tg_complain(verb, "cannot write to standard output: %s", strerror(errno));
+    return TG_EXIT_FAILED;
+}

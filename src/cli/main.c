@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command: finds the verb and calls it. To add one: write its file, declare its function in cli.h, add
+ * its line to the table.
+ */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct tg_verb verbs[] = {
+    {"run", tg_verb_run, "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [-q|-v] -- CMD...",
+     "wait for a turn, then run a command; exits as it did"},
+    {"wait-admit", tg_verb_wait_admit, "PID PRIO EST_MB MAX_CONC MAX_WAIT_MS",
+     "wait for a turn on behalf of a process (0 GRANT, 1 TIMEOUT)"},
+    {"release", tg_verb_release, "PID", "give back what wait-admit got for a process"},
+    {"status", tg_verb_status, "[--json]", "who holds, who waits and why"},
+    {"cancel", tg_verb_cancel, "ID", "take a ticket out of the queue, or end its command"},
+    {"prio", tg_verb_prio, "ID LEVEL", "give a waiting ticket another priority"},
+    {"config", tg_verb_config, "[KEY [VALUE]]", "show or set slots, load, floor-mb, backfill-mb, ..."},
+    {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
+    {NULL, NULL, NULL, NULL},
+};
+
+static void print_usage(FILE *to)
+{
+    fputs("usage: tidegate VERB [ARGUMENTS]\n\n", to);
+    for (const struct tg_verb *v = verbs; v->name; v++)
+        fprintf(to, "  %-11s %s\n", v->name, v->help);
+    fputs("\ntidegate VERB --help says what a verb takes; tidegate --version which version this is.\n"
+          "Levels: critical 4, high 3, normal 2, low 1, idle 0, or any whole number, higher first.\n"
+          "Exit codes: 2 wrong argument, 123 can never fit, 124 waited too long, 125 failure of tidegate's\n"
+          "own, 126 not executable, 127 not found; else those of the command, 128 + n for signal n.\n",
+          to);
+}
+
+static int print_verb_help(const struct tg_verb *v)
+{
+    printf("usage: tidegate %s %s\n%s\n", v->name, v->args, v->help);
+    return tg_flushed(v->name, TG_EXIT_OK);
+}
+
+static const struct tg_verb *find_verb(const char *name)
+{
+    for (const struct tg_verb *v = verbs; v->name; v++) {
+        if (strcmp(v->name, name) == 0)
+            return v;
+    }
+    return NULL;
+}
+
+static int help(int argc, char **argv)
+{
+    const struct tg_verb *v = argc > 2 ? find_verb(argv[2]) : NULL;
+    if (argc > 2 && !v)
+        return tg_usage_error(NULL, "there is no verb %s (see tidegate --help)", tg_shown(argv[2]));
+    if (v)
+        return print_verb_help(v);
+    print_usage(stdout);
+    return tg_flushed("help", TG_EXIT_OK);
+}
+
+int main(int argc, char **argv)
+{
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    tg_prototype = argc > 0 && strcmp(slash ? slash + 1 : argv[0], "nx_swarm_queue") == 0;
+    json_object_seed(1); /* else the first object reads /dev/urandom; our answers come from our own broker */
+    if (argc < 2) {
+        print_usage(stderr);
+        return TG_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("tidegate " TG_VERSION);
+        return tg_flushed("--version", TG_EXIT_OK);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return help(argc, argv);
+    const struct tg_verb *v = find_verb(argv[1]);
+    if (!v)
+        return tg_usage_error(NULL, "there is no verb %s (see tidegate --help)", tg_shown(argv[1]));
+    if (argc > 2 && strcmp(argv[2], "--help") == 0)
+        return print_verb_help(v);
+    return v->fn(argc - 1, argv + 1);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tidegate status: who holds, who waits and why, what the gates say, where broker and store are. The first
+ * line is the prototype's. With --json standard output is the broker's answer and nothing else (W16). What
+ * came from the broker is checked and made printable.
+ */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+
+static const char verb[] = "status";
+
+static uint64_t number(const json_t *object, const char *key)
+{
+    uint64_t n = 0;
+    (void)tg_field_u64(object, key, 0, INT64_MAX, &n);
+    return n;
+}
+
+/* A field as printable text in one of four rotating buffers; "-" when it is absent. */
+static const char *text_of(const json_t *object, const char *key)
+{
+    static char buffers[4][1100];
+    static unsigned next;
+    const char *text = "-";
+    (void)tg_field_string(object, key, TG_PATH_BYTES, &text);
+    char *shown = tg_display_text(text, sizeof(buffers[0]) - 8);
+    char *out = buffers[next++ % 4];
+    snprintf(out, sizeof(buffers[0]), "%s", shown ? shown : "?");
+    free(shown);
+    return out;
+}
+
+static void format_duration(char *to, size_t size, uint64_t ms)
+{
+    uint64_t s = ms / 1000;
+    if (s < 60)
+        snprintf(to, size, "%" PRIu64 ".%" PRIu64 "s", s, ms % 1000 / 100);
+    else if (s < 3600)
+        snprintf(to, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
+    else
+        snprintf(to, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s % 3600 / 60);
+}
+
+static void print_row(const json_t *t, const char *state, const char *time_key)
+{
+    char prio[24], est[24] = "-", since[32];
+    const char *level = json_string_value(json_object_get(t, "level"));
+    int64_t n = 0;
+    uint64_t mb;
+    (void)tg_field_i64(t, "prio", INT64_MIN, INT64_MAX, &n);
+    snprintf(prio, sizeof(prio), "%" PRId64, n);
+    if (tg_field_u64(t, "est_mb", 0, INT64_MAX, &mb) == 0)
+        snprintf(est, sizeof(est), "%" PRIu64 "M", mb);
+    format_duration(since, sizeof(since), number(t, time_key));
+    printf("%6" PRIu64 "  %-8s %-8s %8s %8s %8" PRIu64 "  %-10s %s\n", number(t, "ticket"), state,
+           level && strlen(level) < 16 ? text_of(t, "level") : prio, est, since, number(t, "pid"),
+           text_of(t, "tenant"), text_of(t, "cmd"));
+}
+
+static void print_waiter(const json_t *t)
+{
+    char state[32] = "parked";
+    if (strcmp(text_of(t, "state"), "PARKED") != 0)
+        snprintf(state, sizeof(state), "#%" PRIu64, number(t, "position"));
+    print_row(t, state, "waited_ms");
+    if (json_is_string(json_object_get(t, "text")))
+        printf("        %s\n", text_of(t, "text"));
+}
+
+static void print_load(const json_t *load)
+{
+    const json_t *now = json_object_get(load, "now"), *limit = json_object_get(load, "limit");
+    if (json_is_number(now))
+        printf("load %.2f", json_number_value(now));
+    else
+        printf("load unknown");
+    if (json_is_number(limit))
+        printf(" of %.2f", json_number_value(limit));
+    else
+        printf(" (gate off)");
+}
+
+static void print_gates(const json_t *gates)
+{
+    const json_t *slots = json_object_get(gates, "slots"), *memory = json_object_get(gates, "memory");
+    printf("slots %" PRIu64 " of %" PRIu64 ", ", number(slots, "held"), number(slots, "limit"));
+    print_load(json_object_get(gates, "load"));
+    if (json_is_integer(json_object_get(memory, "available_mb")))
+        printf(", memory %" PRIu64 " MB available of %" PRIu64, number(memory, "available_mb"),
+               number(memory, "total_mb"));
+    else
+        printf(", memory unknown");
+    printf(" (%" PRIu64 " reserved, floor %" PRIu64 "), backfill up to %" PRIu64 " MB\n",
+           number(memory, "reserved_mb"), number(memory, "floor_mb"), number(gates, "backfill_mb"));
+}
+
+static void print_human(const json_t *reply)
+{
+    const json_t *holders = json_object_get(reply, "holders"), *waiters = json_object_get(reply, "waiters");
+    const json_t *broker = json_object_get(reply, "broker"), *store = json_object_get(reply, "store");
+    size_t i;
+    json_t *t;
+    printf("%sholders=%zu waiters=%zu\n", tg_line_prefix(), json_array_size(holders),
+           json_array_size(waiters));
+    if (tg_prototype)
+        return;
+    print_gates(json_object_get(reply, "gates"));
+    if (json_array_size(holders) + json_array_size(waiters) > 0)
+        printf("\n%6s  %-8s %-8s %8s %8s %8s  %-10s %s\n", "ID", "STATE", "PRIO", "MEMORY", "SINCE", "PID",
+               "TENANT", "COMMAND");
+    json_array_foreach(holders, i, t) print_row(t, "holds", "held_ms");
+    json_array_foreach(waiters, i, t) print_waiter(t);
+    printf("\nbroker %s, pid %" PRIu64 ", on %s\n", text_of(broker, "version"), number(broker, "pid"),
+           text_of(broker, "socket"));
+    printf("store %s (%s)\n", text_of(store, "path"), text_of(store, "uuid"));
+}
+
+static int print_json(json_t *reply)
+{
+    json_object_del(reply, "ok");
+    char *text = json_dumps(reply, JSON_INDENT(2));
+    if (!text) {
+        tg_complain(verb, "no memory");
+        return TG_EXIT_FAILED;
+    }
+    puts(text);
+    free(text);
+    return TG_EXIT_OK;
+}
+
+int tg_verb_status(int argc, char **argv)
+{
+    static const struct tg_option options[] = {{'j', "json", false}, {0, NULL, false}};
+    struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
+    struct tg_client c;
+    json_t *reply;
+    bool json = false;
+    int option;
+    while ((option = tg_next_option(&o)) >= 0)
+        json = true;
+    if (option == TG_OPTIONS_ERROR)
+        return TG_EXIT_USAGE;
+    if (o.at < argc)
+        return tg_usage_error(verb, "takes no argument, but got %s", tg_shown(argv[o.at]));
+    if (!tg_open_client(verb, &c, true))
+        return TG_EXIT_FAILED;
+    int code = tg_ask(verb, &c, json_pack("{s:s}", "op", "status"), &reply);
+    if (code == TG_EXIT_OK) {
+        if (json)
+            code = print_json(reply);
+        else
+            print_human(reply);
+        code = tg_flushed(verb, code);
+        json_decref(reply);
+    }
+    tg_client_done(&c);
+    return code;
+}

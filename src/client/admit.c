@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * See admit.h. */
+#include "client/admit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "proto/fields.h"
+
+#define SHOW_BYTES 400u /* of a command or directory */
+/* A broker that dies is looked for this often in a row; a connection that lasted this long starts anew. */
+#define LOST_LIMIT 8
+#define LASTING_NS (UINT64_C(5) * 1000000000)
+
+bool tg_ticket_env_valid(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (digits < 1 || digits > 19 || text[digits] != ':')
+        return false;
+    const char *uuid = text + digits + 1;
+    size_t n = strspn(uuid, "0123456789abcdef-");
+    return n >= 1 && n <= 64 && uuid[n] == '\0';
+}
+
+static json_t *shown_or_null(const char *text, size_t max_bytes)
+{
+    if (!text)
+        return json_null();
+    char *shown = tg_display_text(text, max_bytes);
+    json_t *value = shown ? json_string(shown) : NULL;
+    free(shown);
+    return value;
+}
+
+static json_t *number_or_null(uint64_t n)
+{
+    return n > INT64_MAX ? json_null() : json_integer((json_int_t)n);
+}
+
+static json_t *build_request(const struct tg_client *c, const struct tg_admit_ask *ask)
+{
+    const char *parent = ask->parent && tg_ticket_env_valid(ask->parent) ? ask->parent : NULL;
+    return json_pack("{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:o}", "op", "admit", "kind", ask->kind,
+                     "pid", (int)ask->pid, "prio", (json_int_t)ask->prio, "est_mb",
+                     number_or_null(ask->est_mb), "max_conc", number_or_null(ask->max_conc), "slots",
+                     number_or_null(ask->slots), "tenant", shown_or_null(ask->tenant, SHOW_BYTES), "cmd",
+                     shown_or_null(ask->cmd ? ask->cmd : "", SHOW_BYTES), "cwd",
+                     shown_or_null(ask->cwd, SHOW_BYTES), "parent", parent, "store",
+                     shown_or_null(c->paths.store, TG_PATH_BYTES));
+}
+
+/* Copies a field as printable text, clipped. */
+static void copy_shown(char *to, size_t size, const json_t *message, const char *key)
+{
+    const char *text = "";
+    (void)tg_field_string(message, key, 4096, &text);
+    char *shown = tg_display_text(text, size - 8);
+    size_t n = shown ? strlen(shown) : 0;
+    memcpy(to, shown ? shown : "", n);
+    to[n] = '\0';
+    free(shown);
+}
+
+/* Strictly: a HOLD without a ticket or a well-formed env is no grant. */
+static int read_answer(struct tg_client *c, const json_t *message, struct tg_admit_answer *ret)
+{
+    struct tg_admit_answer a = {0};
+    const char *state = "", *env = "";
+    (void)tg_field_string(message, "state", 16, &state);
+    if (strcmp(state, "PARKED") == 0) {
+        a.state = TG_ADMIT_PARKED;
+        *ret = a;
+        return 0;
+    }
+    a.state = strcmp(state, "WAIT") == 0 ? TG_ADMIT_WAIT : TG_ADMIT_HOLD;
+    if (a.state == TG_ADMIT_HOLD && strcmp(state, "HOLD") != 0)
+        return tg_client_fail(c, -EPROTO, "the broker's answer has no state that this command knows");
+    if (tg_field_u64(message, "ticket", 1, INT64_MAX, &a.ticket))
+        return tg_client_fail(c, -EPROTO, "the broker's answer names no ticket");
+    (void)tg_field_u64(message, "ahead", 0, INT64_MAX, &a.ahead);
+    copy_shown(a.text, sizeof(a.text), message, "text");
+    copy_shown(a.verdict, sizeof(a.verdict), message, "verdict");
+    if (a.state == TG_ADMIT_HOLD) {
+        (void)tg_field_string(message, "env", sizeof(a.env) - 1, &env);
+        if (!tg_ticket_env_valid(env))
+            return tg_client_fail(c, -EPROTO, "the broker's grant carries no well-formed env");
+        memcpy(a.env, env, strlen(env) + 1);
+    }
+    *ret = a;
+    return 0;
+}
+
+static int next_answer(struct tg_client *c, uint64_t deadline_ns, struct tg_admit_answer *ret)
+{
+    json_t *message;
+    int err = tg_client_recv(c, deadline_ns, &message);
+    if (err)
+        return err;
+    err = read_answer(c, message, ret);
+    json_decref(message);
+    return err;
+}
+
+/* The time is up: gives the turn up, unless the grant was already on its way (A7). */
+static int park(struct tg_client *c, uint64_t ticket, struct tg_admit_answer *ret)
+{
+    json_t *request = json_pack("{s:s,s:I}", "op", "park", "ticket", (json_int_t)ticket);
+    int err = request ? tg_client_send(c, request) : -ENOMEM;
+    json_decref(request);
+    uint64_t deadline = tg_deadline_ns(TG_CLIENT_REPLY_MS);
+    do {
+        if (!err)
+            err = next_answer(c, deadline, ret);
+    } while (!err && ret->state == TG_ADMIT_WAIT);
+    if (!err && ret->state == TG_ADMIT_PARKED)
+        ret->ticket = ticket;
+    return err;
+}
+
+struct wait_state {
+    uint64_t deadline_ns;
+    uint64_t asked_ns; /* when this connection's request left */
+    int lost;          /* brokers lost in a row */
+    void (*waiting)(void *ctx, const struct tg_admit_answer *now);
+    void *ctx;
+};
+
+/* One connection's life: ask, then wait for the turn. */
+static int ask_once(struct tg_client *c, const json_t *request, struct wait_state *w,
+                    struct tg_admit_answer *ret)
+{
+    int err = tg_client_connect(c);
+    w->asked_ns = tg_clock_mono_ns();
+    if (!err)
+        err = tg_client_send(c, request);
+    if (!err)
+        err = next_answer(c, tg_deadline_ns(TG_CLIENT_REPLY_MS), ret);
+    while (!err && ret->state == TG_ADMIT_WAIT) {
+        uint64_t ticket = ret->ticket;
+        if (w->waiting)
+            w->waiting(w->ctx, ret);
+        err = next_answer(c, w->deadline_ns, ret);
+        if (err == -ETIMEDOUT)
+            return park(c, ticket, ret);
+    }
+    return err;
+}
+
+int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
+             void (*waiting)(void *ctx, const struct tg_admit_answer *now), void *ctx,
+             struct tg_admit_answer *ret)
+{
+    struct tg_admit_answer answer = {0};
+    struct wait_state w = {.deadline_ns = tg_deadline_ns(ask->wait_ms), .waiting = waiting, .ctx = ctx};
+    json_t *request = build_request(c, ask);
+    if (!request)
+        return tg_client_fail(c, -ENOMEM, "no memory for the request");
+    int err;
+    for (;;) {
+        err = ask_once(c, request, &w, &answer);
+        if (err != -ECONNRESET)
+            break;
+        if (tg_clock_mono_ns() - w.asked_ns > LASTING_NS)
+            w.lost = 0;
+        if (++w.lost >= LOST_LIMIT) {
+            tg_client_fail(c, err, "the broker on %s went away %d times in a row", c->socket, w.lost);
+            break;
+        }
+    }
+    json_decref(request);
+    if (err)
+        tg_client_disconnect(c); /* an answer that comes late must not be taken for a grant */
+    else
+        *ret = answer;
+    return err;
+}

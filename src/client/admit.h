@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asking for a turn and waiting for it. A waiter sleeps on its connection until the broker's answer comes
+ * (A5); when the broker dies it goes to the next one and keeps its place (A8); when its time is up it is
+ * parked (A7). Nothing but the broker's own HOLD is ever a grant (R7, S3).
+ */
+#ifndef TG_CLIENT_ADMIT_H
+#define TG_CLIENT_ADMIT_H
+
+#include <sys/types.h>
+
+#include "client/client.h"
+
+#define TG_ENV_TICKET "TIDEGATE_TICKET" /* a command that runs under a ticket finds it there (A6) */
+#define TG_TICKET_ENV_BYTES 96u
+
+/* What is asked; NULL and the UINT64_MAX values mean "not stated". The texts are borrowed and may hold any
+ * bytes; what is not UTF-8 is sent in a readable form. */
+#define TG_NOT_STATED UINT64_MAX
+struct tg_admit_ask {
+    const char *kind; /* "run" or "wait-admit" */
+    pid_t pid;        /* who will own the ticket */
+    int64_t prio;     /* larger is more urgent */
+    uint64_t est_mb;  /* memory it will grow to, MB */
+    uint64_t max_conc;
+    uint64_t slots;
+    const char *tenant;
+    const char *cmd;    /* to show, any length */
+    const char *cwd;    /* to show */
+    const char *parent; /* the value of TG_ENV_TICKET, which is checked; a malformed one is left out */
+    uint64_t wait_ms;   /* how long to wait; 0: take the first answer; UINT64_MAX: as long as it takes */
+};
+
+enum tg_admit_state { TG_ADMIT_WAIT = 1, TG_ADMIT_HOLD, TG_ADMIT_PARKED };
+
+struct tg_admit_answer {
+    enum tg_admit_state state;
+    uint64_t ticket;
+    uint64_t ahead;                /* WAIT: how many come first */
+    char verdict[16];              /* HOLD: "ordered", "backfill", "nested", "already" */
+    char env[TG_TICKET_ENV_BYTES]; /* HOLD: the value for TG_ENV_TICKET */
+    char text[512];                /* WAIT: why, in words, printable */
+};
+
+/* Asks, and waits until HOLD, or until wait_ms have passed (then the ticket is parked, and *ret says
+ * PARKED). waiting (NULL: nobody cares) is called for each WAIT that comes. 0 and *ret, or an error of
+ * client.h; after an error nothing was granted. Blocks; bounded when wait_ms is. */
+int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
+             void (*waiting)(void *ctx, const struct tg_admit_answer *now), void *ctx,
+             struct tg_admit_answer *ret);
+
+/* Whether a text has the form ID:STORE-UUID of TG_ENV_TICKET. */
+bool tg_ticket_env_valid(const char *text);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * See run.h. */
+#include "client/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/forward.h"
+#include "client/lookup.h"
+
+enum stage {
+    STAGE_ASKING = 0, /* the child waits for its turn */
+    STAGE_RUNNING,    /* it has it, and becomes the command */
+    STAGE_REFUSED,    /* it never got it: err, text */
+    STAGE_NO_EXEC,    /* execve failed: err, text */
+};
+
+/* Shared by the wrapper and its child until the exec; the child writes, the wrapper reads after it ended
+ * (waitpid orders the two). */
+struct report {
+    enum stage stage;
+    int err;
+    uint64_t ticket; /* to report as done; 0 for a nested one, which is its parent's */
+    char text[TG_CLIENT_TEXT_BYTES];
+};
+
+static void refuse(struct report *report, enum stage stage, int err, const char *text)
+{
+    report->err = err;
+    memcpy(report->text, text, strlen(text) + 1);
+    report->stage = stage;
+    _exit(125);
+}
+
+/* The child, from the fork to the exec. */
+static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pid_t wrapper,
+                           struct report *report)
+{
+    struct tg_admit_ask admit = ask->admit;
+    struct tg_admit_answer answer;
+    admit.kind = "run";
+    admit.pid = getpid();
+    /* A wrapper that dies while we wait takes us along; it may have died before this call. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != wrapper)
+        _exit(125);
+
+    int err = tg_admit(c, &admit, ask->waiting, ask->ctx, &answer);
+    if (!err && answer.state != TG_ADMIT_HOLD)
+        err = tg_client_fail(c, -ETIME, "waited too long for its turn");
+    if (err)
+        refuse(report, STAGE_REFUSED, err, c->text);
+    if (ask->granted)
+        ask->granted(ask->ctx, &answer);
+    report->ticket = strcmp(answer.verdict, "nested") == 0 ? 0 : answer.ticket;
+    report->stage = STAGE_RUNNING;
+    prctl(PR_SET_PDEATHSIG, 0);
+    if (setenv(TG_ENV_TICKET, answer.env, 1))
+        refuse(report, STAGE_REFUSED, -ENOMEM, "no memory for the environment");
+    err = tg_exec(ask->path, ask->argv);
+    tg_client_fail(c, err, "cannot execute %s: %s", ask->path, strerror(-err));
+    refuse(report, STAGE_NO_EXEC, err, c->text);
+}
+
+/* Best effort: the broker sees the end by itself; this adds the wait status. */
+static void report_done(struct tg_client *c, uint64_t ticket, int status)
+{
+    json_t *done = json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)ticket, "status", status);
+    if (done)
+        tg_client_tell(c, done);
+    json_decref(done);
+}
+
+static int judge(struct tg_client *c, const struct report *report, int status, int *ret_status,
+                 bool *ret_exec_failed)
+{
+    if (status < 0)
+        return tg_client_fail(c, -ECHILD, "somebody else has taken the command's wait status");
+    if (report->stage == STAGE_REFUSED || report->stage == STAGE_NO_EXEC) {
+        *ret_exec_failed = report->stage == STAGE_NO_EXEC;
+        return tg_client_fail(c, report->err, "%s", report->text);
+    }
+    *ret_status = status;
+    return 0;
+}
+
+int tg_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed)
+{
+    struct tg_forward f;
+    int err = tg_client_connect(c);
+    if (err)
+        return err;
+    struct report *report =
+        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED)
+        return tg_client_fail(c, -errno, "no memory: %s", strerror(errno));
+    tg_forward_begin(&f);
+    pid_t wrapper = getpid();
+    pid_t child = fork();
+    if (child == 0) {
+        tg_forward_restore(&f);
+        become_command(c, ask, wrapper, report);
+    }
+    if (child < 0) {
+        err = tg_client_fail(c, -errno, "cannot fork: %s", strerror(errno));
+        tg_forward_restore(&f);
+    } else {
+        int status = tg_forward_wait(&f, child);
+        tg_forward_end(&f, child);
+        err = judge(c, report, status, ret_status, ret_exec_failed);
+        if (report->ticket != 0 && status >= 0)
+            report_done(c, report->ticket, status);
+    }
+    munmap(report, sizeof(*report));
+    return err;
+}

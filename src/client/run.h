@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running a command under a ticket. The process that asks for the turn is the one that becomes the command,
+ * so the owner of the ticket is the command itself (A4): a killed wrapper takes a queued command with it
+ * and leaves a running one, with its ticket, alone; and no spawn lies between the grant and the command.
+ * The command finds everything as the caller of tg_run had it: streams, signals, terminal, directory,
+ * argv, limits; its environment has TIDEGATE_TICKET besides.
+ *
+ * For a program with one thread. Never prints.
+ */
+#ifndef TG_CLIENT_RUN_H
+#define TG_CLIENT_RUN_H
+
+#include "client/admit.h"
+
+struct tg_run_ask {
+    struct tg_admit_ask admit; /* its kind and pid are filled in */
+    const char *path;          /* the executable (see lookup.h) */
+    char *const *argv;         /* NULL at the end */
+    /* Called in the process that waits; NULL: nobody cares. */
+    void (*waiting)(void *ctx, const struct tg_admit_answer *now);
+    void (*granted)(void *ctx, const struct tg_admit_answer *answer);
+    void *ctx;
+};
+
+/* Asks, waits, runs the command, waits for its end and tells the broker. 0 and the wait status (as of
+ * waitpid) when the command ran, or was ended by a signal while it waited for its turn. Else it never ran:
+ *   -ETIME   waited longer than admit.wait_ms
+ *   -ENOEXEC, -EACCES, -ENOENT, ... of execve, with *ret_exec_failed true
+ *   an error of client.h. c->text says it in words. */
+int tg_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starting the broker; see start.h. Between fork and exec only async-signal-safe calls are made, so a
+ * program with threads may call this too.
+ */
+#include "client/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef TG_LIBEXECDIR
+#define TG_LIBEXECDIR "/usr/local/libexec/tidegate"
+#endif
+
+#define BROKER_NAME "tidegate-broker"
+#define READY_FD 3 /* where the broker finds its end of the ready pipe */
+
+/* The broker's executable: named by TIDEGATE_BROKER, else beside this program, else where it is installed. */
+static int find_broker(struct tg_client *c, char path[TG_PATH_BYTES])
+{
+    const char *named = getenv("TIDEGATE_BROKER");
+    if (named && named[0] != '\0') {
+        if (named[0] != '/' || strlen(named) >= TG_PATH_BYTES)
+            return tg_client_fail(c, -ECONNREFUSED, "TIDEGATE_BROKER must be an absolute path: %s", named);
+        memcpy(path, named, strlen(named) + 1);
+        return 0;
+    }
+    char self[TG_PATH_BYTES];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n > 0) {
+        self[n] = '\0';
+        *strrchr(self, '/') = '\0';
+        static const char *const beside[] = {"/" BROKER_NAME, "/../libexec/tidegate/" BROKER_NAME};
+        for (size_t i = 0; i < 2; i++) {
+            int len = snprintf(path, TG_PATH_BYTES, "%s%s", self, beside[i]);
+            if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0)
+                return 0;
+        }
+    }
+    snprintf(path, TG_PATH_BYTES, "%s", TG_LIBEXECDIR "/" BROKER_NAME);
+    if (access(path, X_OK) == 0)
+        return 0;
+    return tg_client_fail(c, -ECONNREFUSED,
+                          "no broker runs, and " BROKER_NAME " is neither beside this program nor in %s",
+                          TG_LIBEXECDIR);
+}
+
+/* What a process inherits unseen: signals, limits, processors, niceness, umask. Failing is no reason to
+ * stop: the broker works under what is left. */
+static void shed_inheritance(void)
+{
+    struct sigaction normal = {.sa_handler = SIG_DFL};
+    for (int sig = 1; sig < NSIG; sig++)
+        sigaction(sig, &normal, NULL);
+    static const int limits[] = {RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        struct rlimit r;
+        if (getrlimit(limits[i], &r) == 0) {
+            r.rlim_cur = r.rlim_max;
+            setrlimit(limits[i], &r);
+        }
+    }
+    unsigned char every[1024];
+    memset(every, 0xff, sizeof(every));
+    sched_setaffinity(0, sizeof(every), (const cpu_set_t *)every);
+    setpriority(PRIO_PROCESS, 0, 0);
+    umask(077);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void say(int fd, const char *text)
+{
+    if (write(fd, text, strlen(text)) < 0)
+        return; /* the client sees the end of the pipe instead */
+}
+
+/* The grandchild: becomes the broker, or says why not. */
+static void become_broker(const char *path, char *const argv[], int ready)
+{
+    shed_inheritance();
+    int null = open("/dev/null", O_RDWR);
+    if (chdir("/") || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0) {
+        say(ready, "error cannot open / or /dev/null\n");
+        _exit(127);
+    }
+    if (ready == READY_FD)
+        fcntl(ready, F_SETFD, 0);
+    else
+        dup2(ready, READY_FD);
+    close_range(READY_FD + 1, ~0u, 0);
+    char *const empty[] = {NULL};
+    execve(path, argv, empty);
+    say(READY_FD, "error cannot execute ");
+    say(READY_FD, path);
+    say(READY_FD, errno == ENOENT ? ": it is not there\n" : ": it is not executable\n");
+    _exit(127);
+}
+
+/* Forks twice, so that nobody has to wait for the broker and it can never get a terminal. */
+static int fork_twice(const char *path, char *const argv[], int ready)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        pid_t grandchild = fork();
+        if (grandchild == 0)
+            become_broker(path, argv, ready);
+        if (grandchild < 0)
+            say(ready, "error cannot fork\n");
+        _exit(0);
+    }
+    int err = child < 0 ? -errno : 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return err;
+}
+
+/* Reads the first line of the ready pipe. 0 and the line without its newline; -ETIMEDOUT; -EPIPE when the
+ * pipe ended without one. */
+static int read_line(int fd, char *line, size_t size)
+{
+    uint64_t deadline = tg_deadline_ns(TG_CLIENT_START_MS);
+    size_t used = 0;
+    while (used < size - 1) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int n = poll(&p, 1, tg_deadline_poll_ms(deadline));
+        if (n == 0 && tg_deadline_poll_ms(deadline) == 0)
+            return -ETIMEDOUT;
+        if (n <= 0)
+            continue;
+        ssize_t got = read(fd, line + used, size - 1 - used);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (got <= 0)
+            return -EPIPE;
+        char *end = memchr(line + used, '\n', (size_t)got);
+        used += (size_t)got;
+        if (end) {
+            *end = '\0';
+            return 0;
+        }
+    }
+    return -EPIPE;
+}
+
+/* What the broker said: "ready", "locked SOCKET" or "error TEXT". */
+static int understand(struct tg_client *c, const char *path, const char *line)
+{
+    static const char locked[] = "locked ", error[] = "error ";
+    if (strcmp(line, "ready") == 0)
+        return 0;
+    if (strncmp(line, locked, sizeof(locked) - 1) == 0) {
+        const char *where = line + sizeof(locked) - 1;
+        if (where[0] != '/')
+            return tg_client_fail(c, -EPROTO, "%s names no socket: %s", path, line);
+        memcpy(c->socket, where, strlen(where) + 1);
+        return 0;
+    }
+    if (strncmp(line, error, sizeof(error) - 1) == 0)
+        return tg_client_fail(c, -ECONNREFUSED, "the broker did not start: %s", line + sizeof(error) - 1);
+    return tg_client_fail(c, -EPROTO, "%s did not say that it is ready: %s", path, line);
+}
+
+static int await_ready(struct tg_client *c, const char *path, int fd)
+{
+    char line[TG_PATH_BYTES];
+    int err = read_line(fd, line, sizeof(line));
+    if (err == -ETIMEDOUT)
+        return tg_client_fail(c, err, "the broker %s is not ready after %u s", path,
+                              TG_CLIENT_START_MS / 1000);
+    if (err)
+        return tg_client_fail(c, -ECONNREFUSED, "the broker %s ended before it was ready", path);
+    return understand(c, path, line);
+}
+
+static int open_ready_pipe(struct tg_client *c, int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC))
+        return tg_client_fail(c, -errno, "cannot make a pipe: %s", strerror(errno));
+    ends[0] = tg_fd_above_stdio(ends[0]);
+    ends[1] = tg_fd_above_stdio(ends[1]);
+    if (ends[0] >= 0 && ends[1] >= 0)
+        return 0;
+    if (ends[0] >= 0)
+        close(ends[0]);
+    if (ends[1] >= 0)
+        close(ends[1]);
+    return tg_client_fail(c, -EMFILE, "cannot make a pipe: too many open files");
+}
+
+int tg_start_broker(struct tg_client *c)
+{
+    char path[TG_PATH_BYTES];
+    int ends[2];
+    int err = find_broker(c, path);
+    if (err)
+        return err;
+    err = tg_private_dir(c->paths.runtime_dir, c->text, sizeof(c->text));
+    if (!err)
+        err = tg_private_dir(c->paths.state_dir, c->text, sizeof(c->text));
+    if (err)
+        return err;
+    err = open_ready_pipe(c, ends);
+    if (err)
+        return err;
+    char ready_fd[4];
+    snprintf(ready_fd, sizeof(ready_fd), "%d", READY_FD);
+    char *argv[] = {(char *)BROKER_NAME, (char *)"--socket",   c->paths.socket, (char *)"--store",
+                    c->paths.store,      (char *)"--ready-fd", ready_fd,        NULL};
+    err = fork_twice(path, argv, ends[1]);
+    close(ends[1]);
+    err = err ? tg_client_fail(c, err, "cannot fork: %s", strerror(-err)) : await_ready(c, path, ends[0]);
+    close(ends[0]);
+    return err;
+}
