@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The decision (A1, A2, A3, A10): what is in use, one pass of the policy over the waiters, the grants booked
+ * in the store, the answers. It runs after events, never on its own; only while somebody waits for load or
+ * memory, which change without an event, a timer asks again (100 ms, growing to 1 s).
+ *
+ * Reservations: a holder counts with what it was promised and has not grown into yet. As long as nobody is
+ * refused for memory, it counts as not grown at all, which costs nothing to find out; only then the process
+ * trees are measured and the pass is made again.
+ */
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "broker/explain.h"
+#include "machine/load.h"
+#include "machine/memory.h"
+#include "proto/fields.h"
+
+#define RECHECK_FIRST_MS 100u
+#define RECHECK_MAX_MS 1000u
+#define SIZE_FRESH_MS 1000u
+#define TAIL_FRESH_MS 100u
+#define MEASURE_PAUSE_MS 50u
+#define MEASURE_SHARE 20u /* measuring takes at most this part of the time */
+
+struct plan {
+    struct tg_pass pass;
+    size_t n;             /* grants */
+    bool telemetry;       /* somebody is held back by what changes without an event */
+    bool measuring_helps; /* somebody would fit if the holders had grown into their promises */
+    size_t n_before;      /* grants decided before the first of those */
+};
+
+struct tg_gates tg_admit_gates(struct tg_broker *b)
+{
+    uint64_t now = tg_broker_now_ms(b);
+    if (b->cores == 0 || now - b->size_read_ms >= SIZE_FRESH_MS) {
+        struct tg_memory memory;
+        b->cores = tg_usable_cores(&b->root);
+        b->total_mb = tg_memory_read(&b->root, &memory) == 0 ? memory.total_mb : 0;
+        b->size_read_ms = now;
+    }
+    return tg_config_gates(&b->config, b->cores);
+}
+
+static uint64_t reserved_mb(const struct tg_queue *q, bool measured)
+{
+    if (!measured)
+        return q->promised_mb;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < q->n_holders; i++)
+        sum += tg_sat_sub_u64(q->holders[i]->est_mb, q->holders[i]->resident_mb);
+    return sum;
+}
+
+void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret)
+{
+    const struct tg_queue *q = &b->queue;
+    struct tg_usage u = {.slots_held = q->slots_held,
+                         .heavy_holders = q->heavy_holders,
+                         .reserved_mb = reserved_mb(q, measured)};
+    struct tg_load load;
+    if (gates->load_limit_milli != TG_LOAD_OFF && tg_load_read(&b->root, &load) == 0) {
+        u.load_known = true;
+        u.load_milli = load.effective_milli;
+    }
+    struct tg_memory memory;
+    if (tg_memory_read(&b->root, &memory) == 0) {
+        u.mem_known = true;
+        u.mem_available_mb = memory.available_mb;
+        u.mem_total_mb = memory.total_mb;
+    }
+    *ret = u;
+}
+
+struct find_holder {
+    struct tg_broker *broker;
+    const struct tg_ticket *self;
+    struct tg_ticket *found;
+};
+
+static bool is_other_holder(void *ctx, pid_t pid)
+{
+    struct find_holder *f = ctx;
+    struct tg_ticket *t = tg_queue_by_pid(&f->broker->queue, pid);
+    if (!t || t == f->self || t->state != TG_HOLD)
+        return false;
+    f->found = t;
+    return true;
+}
+
+/* A holder below another holder (the outer one asked later) is in the outer one's tree: its bytes count once,
+ * as its own. */
+static int subtract_inner(struct tg_broker *b, uint64_t *resident)
+{
+    const struct tg_queue *q = &b->queue;
+    uint64_t *inner = calloc(q->n_holders, sizeof(*inner));
+    if (!inner)
+        return -ENOMEM;
+    for (size_t i = 0; i < q->n_holders; i++) {
+        struct find_holder f = {.broker = b, .self = q->holders[i]};
+        if (tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
+            inner[f.found->place] += resident[i];
+    }
+    for (size_t i = 0; i < q->n_holders; i++)
+        resident[i] = tg_sat_sub_u64(resident[i], inner[i]);
+    free(inner);
+    return 0;
+}
+
+static int measure(struct tg_broker *b)
+{
+    const struct tg_queue *q = &b->queue;
+    size_t n = q->n_holders;
+    if (n == 0)
+        return 0;
+    uint64_t begin = tg_clock_mono_ns();
+    pid_t *pids = calloc(n, sizeof(*pids));
+    uint64_t *resident = calloc(n, sizeof(*resident));
+    int err = pids && resident ? 0 : -ENOMEM;
+    for (size_t i = 0; i < n && !err; i++)
+        pids[i] = q->holders[i]->owner.pid;
+    if (!err)
+        err = tg_trees_resident_mb(&b->root, pids, n, resident);
+    if (!err && n > 1)
+        err = subtract_inner(b, resident);
+    for (size_t i = 0; i < n && !err; i++)
+        q->holders[i]->resident_mb = resident[i];
+    free(pids);
+    free(resident);
+    b->measured_ms = tg_broker_now_ms(b);
+    b->measure_cost_ms = (tg_clock_mono_ns() - begin) / 1000000;
+    return err;
+}
+
+/* Measuring is bounded in time; who comes too early waits for the timer. */
+static uint64_t measure_wait_ms(struct tg_broker *b)
+{
+    uint64_t pause = MEASURE_PAUSE_MS;
+    if (b->measure_cost_ms * MEASURE_SHARE > pause)
+        pause = b->measure_cost_ms * MEASURE_SHARE;
+    uint64_t since = tg_broker_now_ms(b) - b->measured_ms;
+    return b->measured_ms == 0 || since >= pause ? 0 : pause - since;
+}
+
+void tg_admit_measure_if_due(struct tg_broker *b)
+{
+    if (measure_wait_ms(b) == 0)
+        measure(b);
+}
+
+static bool is_telemetry(enum tg_why why)
+{
+    return why == TG_WHY_MEMORY || why == TG_WHY_MEMORY_UNKNOWN || why == TG_WHY_LOAD ||
+           why == TG_WHY_LOAD_UNKNOWN;
+}
+
+static int push_grant(struct tg_broker *b, struct plan *plan, struct tg_grant grant)
+{
+    if (plan->n == b->grants_room) {
+        size_t room = b->grants_room ? b->grants_room * 2 : 64;
+        struct tg_grant *grown = realloc(b->grants, room * sizeof(*grown));
+        if (!grown)
+            return -ENOMEM;
+        b->grants = grown;
+        b->grants_room = room;
+    }
+    b->grants[plan->n++] = grant;
+    return 0;
+}
+
+static void note_refusal(struct plan *plan, const struct tg_gates *gates, const struct tg_usage *usage,
+                         const struct tg_verdict *v)
+{
+    plan->telemetry |= is_telemetry(v->why);
+    if (v->why != TG_WHY_MEMORY || plan->measuring_helps || usage->reserved_mb == 0)
+        return;
+    if (tg_sat_add_u64(v->need, gates->floor_mb) > usage->mem_available_mb)
+        return;
+    plan->measuring_helps = true;
+    plan->n_before = plan->n;
+}
+
+/* One pass over the waiters. It stops when nobody could be granted any more and the front is known. */
+static void make_plan(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
+                      struct plan *plan)
+{
+    const struct tg_queue *q = &b->queue;
+    struct tg_ticket *front = NULL;
+    *plan = (struct plan){0};
+    b->pass_no++;
+    tg_pass_begin(&plan->pass, gates, usage);
+    size_t i = 0;
+    for (; i < q->n_waiters; i++) {
+        bool settled = plan->pass.has_front && !plan->pass.all_self_limited;
+        if (settled && tg_pass_exhausted(&plan->pass, q->zero_slot_waiters > 0))
+            break;
+        struct tg_ticket *t = q->waiters[i];
+        struct tg_candidate c = tg_ticket_candidate(t);
+        struct tg_verdict v = tg_pass_next(&plan->pass, &c);
+        t->judged = v;
+        t->pass_no = b->pass_no;
+        if (!front && plan->pass.has_front)
+            front = t;
+        if (v.kind == TG_QUEUE)
+            note_refusal(plan, gates, usage, &v);
+        else if (push_grant(b, plan, (struct tg_grant){t, v.overtakes ? front : NULL, v.kind}) != 0)
+            break; /* out of memory: the next pass goes on */
+    }
+    plan->pass.ahead += q->n_waiters - i;
+}
+
+static void answer_grant(struct tg_broker *b, struct tg_ticket *t)
+{
+    struct tg_peer *peer = t->peer;
+    tg_peer_reply(peer, tg_ops_hold_reply(b, t, NULL));
+    tg_admit_forget(b, t);
+    if (peer)
+        tg_peer_unblock(peer);
+    if (t->acked) /* a run: its process becomes the command now; nothing more is said here */
+        tg_peer_detach(t);
+}
+
+/* Books grants [0, n) one by one; false when the store refused. */
+static bool book(struct tg_broker *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct tg_grant *g = &b->grants[i];
+        if (g->front && !g->front->saved && tg_life_save(b, g->front) != 0)
+            return false;
+        if (tg_life_grant(b, g) != 0)
+            return false;
+        answer_grant(b, g->ticket);
+    }
+    return true;
+}
+
+static void arm_recheck(struct tg_broker *b, uint64_t ms)
+{
+    if (!uv_is_active((uv_handle_t *)&b->recheck_timer) || uv_timer_get_due_in(&b->recheck_timer) > ms)
+        tg_broker_arm(b, &b->recheck_timer, ms);
+}
+
+static void full_pass(struct tg_broker *b)
+{
+    struct tg_gates gates = tg_admit_gates(b);
+    struct tg_usage usage;
+    struct plan plan;
+    uint64_t wait = 0;
+    tg_admit_usage(b, &gates, false, &usage);
+    make_plan(b, &gates, &usage, &plan);
+    size_t n = plan.n;
+    if (plan.measuring_helps) {
+        wait = measure_wait_ms(b);
+        if (wait == 0 && measure(b) == 0) {
+            tg_admit_usage(b, &gates, true, &usage);
+            make_plan(b, &gates, &usage, &plan);
+            n = plan.n;
+        } else {
+            n = plan.n_before;
+        }
+    }
+    bool booked = book(b, n);
+    b->tail = plan.pass;
+    b->tail_valid = booked && n == plan.n;
+    b->tail_ms = tg_broker_now_ms(b);
+    if (n > 0)
+        b->recheck_ms = RECHECK_FIRST_MS;
+    if (wait > 0)
+        arm_recheck(b, wait);
+    else if (plan.telemetry)
+        arm_recheck(b, b->recheck_ms);
+    else
+        uv_timer_stop(&b->recheck_timer);
+}
+
+/* The verdict on a waiter that the pass did not reach: nobody behind the front could be granted, so it is
+ * judged as the next in line. */
+static void judge_behind(struct tg_broker *b, struct tg_ticket *t)
+{
+    struct tg_pass pass = b->tail;
+    struct tg_candidate c = tg_ticket_candidate(t);
+    t->judged = tg_pass_next(&pass, &c);
+    t->pass_no = b->pass_no;
+}
+
+/* Newcomers who queue behind everybody need no new pass: they are fed to the last one. True when all of
+ * them stay; otherwise the caller makes a whole pass. */
+static bool append_to_tail(struct tg_broker *b)
+{
+    struct tg_queue *q = &b->queue;
+    if (!b->tail_valid || b->n_fresh > q->n_waiters)
+        return false;
+    for (size_t i = q->n_waiters - b->n_fresh; i < q->n_waiters; i++) {
+        if (!q->waiters[i]->reply_due)
+            return false;
+    }
+    bool old = tg_broker_now_ms(b) - b->tail_ms > TAIL_FRESH_MS;
+    for (size_t i = q->n_waiters - b->n_fresh; i < q->n_waiters; i++) {
+        struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
+        struct tg_verdict v = tg_pass_next(&b->tail, &c);
+        if (v.kind != TG_QUEUE || (old && is_telemetry(v.why)))
+            return false;
+        if (is_telemetry(v.why))
+            arm_recheck(b, b->recheck_ms);
+        q->waiters[i]->judged = v;
+        q->waiters[i]->pass_no = b->pass_no;
+    }
+    return true;
+}
+
+static json_t *wait_reply(struct tg_broker *b, const struct tg_ticket *t)
+{
+    size_t ahead = tg_queue_ahead(&b->queue, t);
+    char text[400];
+    const char *why = tg_why_name(t->judged.why);
+    if (b->holding_back) {
+        why = "restart";
+        snprintf(text, sizeof(text), "the broker has just started: those who waited before come back first");
+    } else {
+        tg_explain_wait(&t->judged, ahead, text, sizeof(text));
+    }
+    return json_pack("{s:b,s:s,s:I,s:I,s:s,s:s}", "ok", 1, "state", "WAIT", "ticket", (json_int_t)t->id,
+                     "ahead", (json_int_t)ahead, "why", why, "text", text);
+}
+
+/* The first answer of one that stays: it is written, then told. */
+static void answer_wait(struct tg_broker *b, struct tg_ticket *t)
+{
+    struct tg_peer *peer = t->peer;
+    if (!t->saved && tg_life_save(b, t) != 0) {
+        tg_peer_reply(peer, tg_error_reply(TG_ERR_STORE, "nothing was enqueued: the store refused (%s)",
+                                           tg_store_why(b->store)));
+        tg_queue_remove(&b->queue, t);
+        tg_life_free(b, t);
+        b->tail_valid = false;
+        b->pass_due = true;
+    } else {
+        if (!b->holding_back && t->pass_no != b->pass_no)
+            judge_behind(b, t);
+        tg_peer_reply(peer, wait_reply(b, t));
+        tg_admit_forget(b, t);
+    }
+    if (peer)
+        tg_peer_unblock(peer);
+}
+
+static void answer_the_rest(struct tg_broker *b)
+{
+    while (b->n_fresh > 0)
+        answer_wait(b, b->fresh[0]);
+}
+
+void tg_admit_settle(struct tg_broker *b)
+{
+    if (b->holding_back) {
+        answer_the_rest(b);
+        return;
+    }
+    if (!b->pass_due && b->n_fresh > 0 && !append_to_tail(b))
+        b->pass_due = true;
+    if (b->pass_due) {
+        b->pass_due = false;
+        if (b->queue.n_waiters > 0)
+            full_pass(b);
+        else
+            uv_timer_stop(&b->recheck_timer);
+    }
+    answer_the_rest(b);
+}
+
+int tg_admit_fresh(struct tg_broker *b, struct tg_ticket *t)
+{
+    if (b->n_fresh == b->fresh_room) {
+        size_t room = b->fresh_room ? b->fresh_room * 2 : 64;
+        struct tg_ticket **grown = realloc(b->fresh, room * sizeof(struct tg_ticket *));
+        if (!grown)
+            return -ENOMEM;
+        b->fresh = grown;
+        b->fresh_room = room;
+    }
+    b->fresh[b->n_fresh++] = t;
+    t->reply_due = true;
+    return 0;
+}
+
+void tg_admit_forget(struct tg_broker *b, struct tg_ticket *t)
+{
+    if (!t->reply_due)
+        return;
+    t->reply_due = false;
+    for (size_t i = 0; i < b->n_fresh; i++) {
+        if (b->fresh[i] == t) {
+            b->fresh[i] = b->fresh[--b->n_fresh];
+            return;
+        }
+    }
+}

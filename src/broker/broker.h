@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The broker as its own rooms see it: one struct, and what each file gives to the others.
+ *
+ *   loop.c    libuv: the socket, timers, signals, when a decision is due, when to end
+ *   peer.c    connections: frames in, replies out, bounds on both
+ *   ops.c     one handler a message; ops_admit.c the one for admit
+ *   admit.c   the decision: gathers usage, runs the policy's pass, books, replies
+ *   life.c    every transition of a ticket, in memory and store together
+ *   watch.c   death of owners as events; cancellation's second signal
+ *   adopt.c   the start: who of the store's tickets still lives
+ *   status.c  what a person sees
+ *
+ * One thread. A handler changes tickets through life.c, which notes that a decision is due; loop.c runs one
+ * decision after all events of an iteration have been handled (A5, S6).
+ */
+#ifndef TG_BROKER_BROKER_H
+#define TG_BROKER_BROKER_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <uv.h>
+#include <jansson.h>
+
+#include "broker/config.h"
+#include "broker/queue.h"
+#include "broker/store.h"
+#include "machine/root.h"
+#include "proto/frame.h"
+
+struct tg_broker_options {
+    const char *runtime_dir;
+    const char *state_dir;
+    const char *machine_root; /* "" for the real machine */
+    int ready_fd;             /* -1: nobody waits for the word */
+    bool idle_exit_given;
+    uint64_t idle_exit_ms;
+};
+
+/* One grant of a pass, before it is booked. */
+struct tg_grant {
+    struct tg_ticket *ticket;
+    struct tg_ticket *front; /* the waiter it passes and that is counted, or NULL */
+    enum tg_verdict_kind kind;
+};
+
+/* A ticket that ended but whose row the store would not move yet. */
+struct tg_ended {
+    struct tg_ticket *ticket;
+    enum tg_outcome outcome;
+    int64_t status;
+    TAILQ_ENTRY(tg_ended) link;
+};
+
+struct tg_broker;
+
+struct tg_peer {
+    struct tg_broker *broker;
+    uv_pipe_t pipe;
+    struct tg_frames in;
+    uid_t uid;
+    pid_t pid;
+    struct tg_ticket *tickets; /* those whose answer is awaited here */
+    size_t out_bytes;          /* written and not taken by the other side yet */
+    uint64_t moved_ms;         /* loop time of the last byte that moved while something was half done */
+    bool closing;
+    bool closes_when_drained; /* nothing more is read */
+    bool reading;
+    bool blocked; /* an admit of it awaits the decision: answers keep their order */
+    bool queued;  /* has messages left for the next iteration */
+    TAILQ_ENTRY(tg_peer) link;
+    TAILQ_ENTRY(tg_peer) queue_link;
+};
+TAILQ_HEAD(tg_peers, tg_peer);
+
+struct tg_broker {
+    uv_loop_t loop;
+    uv_pipe_t listener;
+    uv_signal_t sigterm;
+    uv_signal_t sigint;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t more_work;      /* runs while peers have messages left */
+    uv_timer_t recheck_timer; /* somebody waits for load or memory, which change without an event */
+    uv_timer_t adopt_timer;
+    uv_timer_t store_timer; /* the store refused: try again */
+    uv_timer_t kill_timer;
+    uv_timer_t liveness_timer; /* owners without a pidfd */
+    uv_timer_t sweep_timer;    /* peers in the middle of something */
+    uv_timer_t checkpoint_timer;
+    uv_timer_t idle_timer;
+
+    struct tg_root root;
+    char boot_id[TG_BOOT_ID_BYTES];
+    char socket_path[108];
+    int lock_fd;
+    bool socket_bound; /* the file at socket_path is ours */
+    bool stopping;
+    uint64_t started_ms; /* CLOCK_BOOTTIME */
+
+    struct tg_store *store;
+    struct tg_store_report store_report;
+    struct tg_config config;
+    struct tg_queue queue;
+    uint64_t next_id;  /* arrival number of the next ticket; the store's, and those not written yet (A1) */
+    unsigned cores;    /* size of the machine, as of size_read_ms */
+    uint64_t total_mb; /* 0: unknown */
+    uint64_t size_read_ms;
+
+    /* Peers. */
+    struct tg_peers peers;
+    struct tg_peers more; /* with messages left */
+    size_t n_peers;
+    size_t in_bytes; /* of all peers */
+    size_t out_bytes;
+    char read_buf[65536];
+
+    /* Decisions. */
+    bool pass_due;
+    bool holding_back;        /* just started: those who waited come first */
+    uint64_t adopted_left;    /* who has not come back yet */
+    struct tg_ticket **fresh; /* admits that await their first answer */
+    size_t n_fresh;
+    size_t fresh_room;
+    struct tg_grant *grants;
+    size_t grants_room;
+    uint64_t pass_no;
+    struct tg_pass tail; /* the pass after the last waiter, for the next who queues behind it */
+    bool tail_valid;
+    uint64_t tail_ms;
+    uint64_t recheck_ms; /* present interval */
+    uint64_t measured_ms;
+    uint64_t measure_cost_ms;
+
+    /* The store lags behind. */
+    TAILQ_HEAD(, tg_ended) ended;
+    uint64_t n_dirty;
+    bool store_failing;
+    uint64_t store_complaint_ms;
+};
+
+/* ---- loop.c */
+
+/* Runs a broker until it is told to end or idle. 0 when it has served; -EALREADY: another has the store or
+ * socket; other -errno. What happened has been written to the ready descriptor and the log. */
+int tg_broker_run(const struct tg_broker_options *options);
+void tg_broker_stop(struct tg_broker *b);
+/* Milliseconds of the loop's monotonic clock. */
+uint64_t tg_broker_now_ms(struct tg_broker *b);
+void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms);
+/* Starts or stops the count-down to the end of an idle broker. */
+void tg_broker_mind_idle(struct tg_broker *b);
+/* The store refused a write: say so (not too often) and try again in a while. */
+void tg_broker_store_failed(struct tg_broker *b);
+
+/* ---- peer.c */
+
+void tg_peer_accept(struct tg_broker *b);
+/* Sends a reply and gives up the reference; both arguments may be NULL. */
+void tg_peer_reply(struct tg_peer *peer, json_t *reply);
+void tg_peer_close(struct tg_peer *peer);
+/* An answer that was held back has been given. */
+void tg_peer_unblock(struct tg_peer *peer);
+/* The messages left over from earlier iterations: a bounded number of each peer. */
+void tg_peers_work(struct tg_broker *b);
+/* Closes peers that stay in the middle of a message or do not read; false when nobody is left to mind. */
+bool tg_peers_sweep(struct tg_broker *b);
+void tg_peer_attach(struct tg_peer *peer, struct tg_ticket *t);
+void tg_peer_detach(struct tg_ticket *t);
+
+/* ---- ops.c, ops_admit.c */
+
+/* Handles one message; the answer has been sent, or will be by the next decision. */
+void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message);
+void tg_ops_admit(struct tg_broker *b, struct tg_peer *peer, const json_t *message);
+/* {"ok":true,"state":"HOLD",...}; verdict NULL: the ticket's own. */
+json_t *tg_ops_hold_reply(const struct tg_broker *b, const struct tg_ticket *t, const char *verdict);
+
+/* ---- admit.c */
+
+/* The decision and the first answers that are due. */
+void tg_admit_settle(struct tg_broker *b);
+/* An admit awaits its answer. -ENOMEM when it cannot be noted. */
+int tg_admit_fresh(struct tg_broker *b, struct tg_ticket *t);
+/* It has been answered. */
+void tg_admit_forget(struct tg_broker *b, struct tg_ticket *t);
+/* The gates in force; brings the size of the machine up to date. */
+struct tg_gates tg_admit_gates(struct tg_broker *b);
+/* What is in use; reads the machine. Reservations as if nobody had grown, unless measured. */
+void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret);
+/* Asks the operating system how far each holder has grown, unless that was done just now. */
+void tg_admit_measure_if_due(struct tg_broker *b);
+
+/* ---- life.c */
+
+/* Takes a slot; the store has it when 0 is returned, and nothing has changed otherwise. */
+int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant);
+/* Writes a new ticket. */
+int tg_life_save(struct tg_broker *b, struct tg_ticket *t);
+/* Ends a ticket on somebody's request: 0, or -errno and nothing has changed. Its waiting client is told text
+ * under the code. The ticket is gone after 0. */
+int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, int64_t status,
+                const char *code, const char *text);
+/* The same for what has happened already, whatever the store says. */
+void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text);
+/* A waiter, or a grant nobody heard of, gives up for now (A7). 0, or -errno and nothing has changed. */
+int tg_life_park(struct tg_broker *b, struct tg_ticket *t);
+/* The same after the fact: the client is gone. */
+void tg_life_parked(struct tg_broker *b, struct tg_ticket *t);
+/* Writes the ticket as it is; a refusal is made good later. */
+void tg_life_touch(struct tg_broker *b, struct tg_ticket *t);
+/* The client that waited for this ticket has gone. */
+void tg_life_client_gone(struct tg_broker *b, struct tg_ticket *t);
+/* It has been asked for again (or has ended): the start waits for one less. */
+void tg_life_came_back(struct tg_broker *b, struct tg_ticket *t);
+/* Tries again what the store refused. */
+void tg_life_retry(struct tg_broker *b);
+/* Frees a ticket that is in no queue: watch, peer, memory. */
+void tg_life_free(struct tg_broker *b, struct tg_ticket *t);
+
+/* ---- watch.c */
+
+/* Makes the owner's death an event. 0; -ESRCH: it is dead. Without a descriptor (EMFILE, ...) the owner is
+ * asked for at intervals instead, which status shows, and 0 is returned. */
+int tg_watch_start(struct tg_broker *b, struct tg_ticket *t);
+void tg_watch_stop(struct tg_ticket *t);
+/* Whether the owner has ended although the event has not been handled yet. */
+bool tg_watch_is_dead(struct tg_broker *b, const struct tg_ticket *t);
+void tg_watch_check_unknown(struct tg_broker *b);
+/* TERM now, KILL later. 0 or -errno. */
+int tg_watch_cancel(struct tg_broker *b, struct tg_ticket *t);
+void tg_watch_kill_due(struct tg_broker *b);
+
+/* ---- adopt.c */
+
+int tg_adopt(struct tg_broker *b);
+/* Everybody had the time to come back: park who did not, and begin to decide. */
+void tg_adopt_over(struct tg_broker *b);
+
+/* ---- status.c */
+
+json_t *tg_status_reply(struct tg_broker *b);
+
+#endif

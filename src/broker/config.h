@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The broker's settings: the gates (A10: capacity is configured here and nowhere else), the default estimate
+ * and the time after which an idle broker ends. Values are texts in the store and on the socket; the whole
+ * text must be a value (N1 to N5). Pure; no I/O.
+ */
+#ifndef TG_BROKER_CONFIG_H
+#define TG_BROKER_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tidegate/policy.h>
+
+enum tg_load_gate { TG_LOAD_GATE_AUTO, TG_LOAD_GATE_LIMIT, TG_LOAD_GATE_OFF };
+
+struct tg_config {
+    bool slots_auto; /* usable cores */
+    uint32_t slots;  /* 0: admit nobody, everybody waits */
+    enum tg_load_gate load;
+    uint64_t load_limit_milli;
+    uint64_t floor_mb;
+    uint64_t backfill_mb;
+    uint64_t default_mb;
+    uint64_t idle_exit_ms; /* 0: never */
+};
+
+#define TG_CONFIG_VALUE_BYTES 32u
+#define TG_CONFIG_KEYS 6u
+
+/* The names of the keys, in the order they are shown. */
+extern const char *const tg_config_keys[TG_CONFIG_KEYS];
+
+void tg_config_defaults(struct tg_config *ret);
+
+/* Sets one key. 0; -ENOENT: no such key; -EINVAL: not a value of it. On error *why (size bytes) names the
+ * value and the rule, and nothing has changed. */
+int tg_config_set(struct tg_config *config, const char *key, const char *value, char *why, size_t size);
+
+/* The value of a key as text, in the form tg_config_set takes. 0 or -ENOENT. */
+int tg_config_get(const struct tg_config *config, const char *key, char *ret, size_t size);
+
+/* The gates in force on a machine with so many usable cores. */
+struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores);
+
+#endif

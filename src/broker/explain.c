@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * See explain.h. */
+#include "broker/explain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void tg_explain_never(const struct tg_verdict *v, char *ret, size_t size)
+{
+    if (v->why == TG_WHY_NEVER_FITS_SLOTS)
+        snprintf(ret, size, "needs %" PRIu64 " slots, there are only %" PRIu64, v->need, v->limit);
+    else
+        snprintf(ret, size,
+                 "needs %" PRIu64 " MB, this machine can give at most %" PRIu64
+                 " MB (its memory less the floor)",
+                 v->need, v->limit);
+}
+
+static void gate(const struct tg_verdict *v, char *ret, size_t size)
+{
+    switch (v->why) {
+    case TG_WHY_NONE:
+        snprintf(ret, size, "about to start");
+        break;
+    case TG_WHY_SLOTS:
+        snprintf(ret, size, "waits for slots: needs %" PRIu64 ", %" PRIu64 " of %" PRIu64 " are held",
+                 v->need, v->have, v->limit);
+        break;
+    case TG_WHY_MEMORY:
+        snprintf(ret, size, "waits for memory: needs %" PRIu64 " MB, %" PRIu64 " MB are free", v->need,
+                 v->have);
+        break;
+    case TG_WHY_LOAD:
+        snprintf(ret, size,
+                 "waits for load: %" PRIu64 ".%02" PRIu64 " now, must be below %" PRIu64 ".%02" PRIu64,
+                 v->have / 1000, v->have % 1000 / 10, v->limit / 1000, v->limit % 1000 / 10);
+        break;
+    case TG_WHY_MEMORY_UNKNOWN:
+        snprintf(ret, size, "waits for memory: it cannot be read here, so nobody is admitted");
+        break;
+    case TG_WHY_LOAD_UNKNOWN:
+        snprintf(ret, size, "waits for load: it cannot be read here, so nobody is admitted");
+        break;
+    case TG_WHY_MAX_CONC:
+        snprintf(ret, size,
+                 "waits for its own cap: %" PRIu64
+                 " are ahead of it or heavy, it accepts fewer than %" PRIu64,
+                 v->have, v->limit);
+        break;
+    case TG_WHY_ORDER:
+        snprintf(ret, size, "waits its turn behind ticket %" PRIu64, v->blocker);
+        break;
+    case TG_WHY_GATE_CLOSED:
+        snprintf(ret, size,
+                 "waits behind ticket %" PRIu64 ", which has been passed %" PRIu64 " times (at most %" PRIu64
+                 ")",
+                 v->blocker, v->have, v->limit);
+        break;
+    case TG_WHY_NEVER_FITS_MEMORY:
+    case TG_WHY_NEVER_FITS_SLOTS: {
+        char never[160];
+        tg_explain_never(v, never, sizeof(never));
+        snprintf(ret, size, "cannot start with the present settings: %s", never);
+        break;
+    }
+    }
+}
+
+void tg_explain_wait(const struct tg_verdict *v, uint64_t ahead, char *ret, size_t size)
+{
+    char text[256] = "waits";
+    gate(v, text, sizeof(text));
+    snprintf(ret, size, "%s; %" PRIu64 " ahead", text, ahead);
+}

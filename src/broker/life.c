@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every transition of a ticket, in memory and store together (A8).
+ *
+ * What takes something (a new ticket, a grant) is committed first and happens in memory only then: no store,
+ * no grant (S3). What gives something back after the fact (an owner died, a client went away) happens in
+ * memory at once; a row that the store would not take is written later, and should the broker die before
+ * that, the next one finds the same death by itself.
+ */
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "proto/fields.h"
+
+/* Something was given back, or the order changed: the next decision looks at the whole queue. */
+static void decide_anew(struct tg_broker *b)
+{
+    b->pass_due = true;
+    b->tail_valid = false;
+}
+
+static void set_dirty(struct tg_broker *b, struct tg_ticket *t, bool dirty)
+{
+    b->n_dirty += dirty && !t->dirty;
+    b->n_dirty -= !dirty && t->dirty;
+    t->dirty = dirty;
+}
+
+int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
+{
+    struct tg_ticket *t = grant->ticket;
+    struct tg_ticket row = *t;
+    row.state = TG_HOLD;
+    row.verdict = grant->kind;
+    row.acked = t->kind == TG_KIND_RUN;
+    row.held_boot_ms = tg_clock_boot_ms();
+    row.held_wall_ms = tg_clock_wall_ms();
+    if (grant->front)
+        grant->front->overtaken++;
+    int err = tg_store_grant(b->store, &row, !t->saved, grant->front);
+    if (err) {
+        if (grant->front)
+            grant->front->overtaken--;
+        tg_broker_store_failed(b);
+        return err;
+    }
+    t->verdict = row.verdict;
+    t->acked = row.acked;
+    t->held_boot_ms = row.held_boot_ms;
+    t->held_wall_ms = row.held_wall_ms;
+    t->saved = true;
+    t->resident_mb = 0;
+    set_dirty(b, t, false);
+    tg_queue_set_state(&b->queue, t, TG_HOLD);
+    return 0;
+}
+
+int tg_life_save(struct tg_broker *b, struct tg_ticket *t)
+{
+    int err = tg_store_insert(b->store, t);
+    if (err)
+        tg_broker_store_failed(b);
+    else
+        t->saved = true;
+    return err;
+}
+
+void tg_life_touch(struct tg_broker *b, struct tg_ticket *t)
+{
+    int err = tg_store_update(b->store, t);
+    set_dirty(b, t, err != 0);
+    if (err)
+        tg_broker_store_failed(b);
+}
+
+void tg_life_came_back(struct tg_broker *b, struct tg_ticket *t)
+{
+    if (!t->adopted)
+        return;
+    t->adopted = false;
+    b->adopted_left--;
+    if (b->adopted_left == 0 && b->holding_back)
+        tg_broker_arm(b, &b->adopt_timer, 0);
+}
+
+void tg_life_free(struct tg_broker *b, struct tg_ticket *t)
+{
+    tg_watch_stop(t);
+    tg_peer_detach(t);
+    tg_admit_forget(b, t);
+    set_dirty(b, t, false);
+    tg_ticket_free(t);
+}
+
+/* Takes it out of the queue and tells the client that waits for it. */
+static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, const char *text)
+{
+    tg_life_came_back(b, t);
+    tg_queue_remove(&b->queue, t);
+    struct tg_peer *peer = t->peer;
+    bool due = t->reply_due;
+    /* A client that has read HOLD, and is about to acknowledge it, expects no more answers. */
+    if (peer && (t->state != TG_HOLD || due))
+        tg_peer_reply(peer, tg_error_reply(code, "ticket %llu: %s", (unsigned long long)t->id, text));
+    tg_watch_stop(t);
+    tg_peer_detach(t);
+    tg_admit_forget(b, t);
+    if (peer && due)
+        tg_peer_unblock(peer);
+    decide_anew(b);
+}
+
+int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, int64_t status,
+                const char *code, const char *text)
+{
+    int err = t->saved ? tg_store_end(b->store, t, outcome, status) : 0;
+    if (err) {
+        tg_broker_store_failed(b);
+        return err;
+    }
+    leave(b, t, code, text);
+    tg_life_free(b, t);
+    tg_broker_mind_idle(b);
+    return 0;
+}
+
+void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text)
+{
+    if (t->cancelled && outcome == TG_OUTCOME_OWNER_DIED)
+        outcome = TG_OUTCOME_CANCELLED;
+    if (tg_life_end(b, t, outcome, -1, TG_ERR_GONE, text) == 0)
+        return;
+    leave(b, t, TG_ERR_GONE, text);
+    set_dirty(b, t, false);
+    struct tg_ended *e = calloc(1, sizeof(*e));
+    if (!e) { /* the next broker finds the same */
+        tg_life_free(b, t);
+        return;
+    }
+    *e = (struct tg_ended){.ticket = t, .outcome = outcome, .status = -1};
+    TAILQ_INSERT_TAIL(&b->ended, e, link);
+}
+
+/* The ticket as parked. What a grant wrote goes, its place in the order stays. */
+static void make_parked(struct tg_ticket *row)
+{
+    row->state = TG_PARKED;
+    row->verdict = TG_QUEUE;
+    row->acked = false;
+    row->held_boot_ms = 0;
+    row->held_wall_ms = 0;
+}
+
+static void apply_park(struct tg_broker *b, struct tg_ticket *t)
+{
+    tg_life_came_back(b, t);
+    tg_queue_set_state(&b->queue, t, TG_PARKED);
+    make_parked(t);
+    decide_anew(b);
+}
+
+int tg_life_park(struct tg_broker *b, struct tg_ticket *t)
+{
+    struct tg_ticket row = *t;
+    make_parked(&row);
+    int err = tg_store_update(b->store, &row);
+    if (err) {
+        tg_broker_store_failed(b);
+        return err;
+    }
+    set_dirty(b, t, false);
+    apply_park(b, t);
+    return 0;
+}
+
+void tg_life_parked(struct tg_broker *b, struct tg_ticket *t)
+{
+    apply_park(b, t);
+    tg_life_touch(b, t);
+}
+
+void tg_life_client_gone(struct tg_broker *b, struct tg_ticket *t)
+{
+    if (!t->saved) { /* nobody heard of it, the store neither */
+        leave(b, t, TG_ERR_GONE, "");
+        tg_life_free(b, t);
+        return;
+    }
+    if (tg_watch_is_dead(b, t)) {
+        tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "");
+        return;
+    }
+    tg_admit_forget(b, t);
+    if (t->state == TG_WAIT || (t->state == TG_HOLD && !t->acked))
+        tg_life_parked(b, t);
+}
+
+static void retry_list(struct tg_broker *b, struct tg_ticket *const *list, size_t n)
+{
+    for (size_t i = 0; i < n && b->n_dirty > 0; i++) {
+        if (list[i]->dirty && tg_store_update(b->store, list[i]) == 0)
+            set_dirty(b, list[i], false);
+    }
+}
+
+void tg_life_retry(struct tg_broker *b)
+{
+    struct tg_ended *e;
+    while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
+        if (tg_store_end(b->store, e->ticket, e->outcome, e->status) != 0)
+            break;
+        TAILQ_REMOVE(&b->ended, e, link);
+        tg_life_free(b, e->ticket);
+        free(e);
+    }
+    retry_list(b, b->queue.waiters, b->queue.n_waiters);
+    retry_list(b, b->queue.holders, b->queue.n_holders);
+    retry_list(b, b->queue.parked, b->queue.n_parked);
+    decide_anew(b);
+    if (!TAILQ_EMPTY(&b->ended) || b->n_dirty > 0)
+        tg_broker_store_failed(b);
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loop: sockets, timers, signals; when a decision is due; when the broker ends. One iteration handles
+ * whatever has happened and then decides once (S6). An idle broker with waiters has no timer running and is
+ * not waked at all (A5, P2).
+ */
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "broker/lock.h"
+#include "broker/log.h"
+#include "machine/proc.h"
+#include "proto/paths.h"
+
+#define STORE_RETRY_MS 1000u
+#define COMPLAIN_EVERY_MS 60000u
+#define LOG_PAGES_SOFT 1000 /* then the write-ahead log is moved into the file when it suits */
+#define LOG_PAGES_HARD 8000
+#define CHECKPOINT_AFTER_MS 200u
+#define LISTEN_BACKLOG 1024
+#define RECHECK_MAX_MS 1000u
+#define RECHECK_FIRST_MS 100u
+
+uint64_t tg_broker_now_ms(struct tg_broker *b)
+{
+    return uv_now(&b->loop);
+}
+
+void tg_broker_store_failed(struct tg_broker *b)
+{
+    uint64_t now = tg_broker_now_ms(b);
+    if (!b->store_failing || now - b->store_complaint_ms > COMPLAIN_EVERY_MS) {
+        tg_log("the store refuses: %s", tg_store_why(b->store));
+        b->store_complaint_ms = now;
+    }
+    b->store_failing = true;
+    if (!uv_is_active((uv_handle_t *)&b->store_timer))
+        tg_broker_arm(b, &b->store_timer, STORE_RETRY_MS);
+}
+
+/* ---- timers */
+
+static void on_recheck(uv_timer_t *timer)
+{
+    struct tg_broker *b = timer->data;
+    b->recheck_ms = b->recheck_ms * 2 < RECHECK_MAX_MS ? b->recheck_ms * 2 : RECHECK_MAX_MS;
+    b->pass_due = true;
+}
+
+static void on_adopt(uv_timer_t *timer)
+{
+    tg_adopt_over(timer->data);
+}
+
+static void on_store(uv_timer_t *timer)
+{
+    struct tg_broker *b = timer->data;
+    b->store_failing = false;
+    tg_life_retry(b);
+}
+
+static void on_kill(uv_timer_t *timer)
+{
+    tg_watch_kill_due(timer->data);
+}
+
+static void on_liveness(uv_timer_t *timer)
+{
+    tg_watch_check_unknown(timer->data);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    tg_peers_sweep(timer->data);
+}
+
+static void on_checkpoint(uv_timer_t *timer)
+{
+    tg_store_checkpoint(((struct tg_broker *)timer->data)->store);
+}
+
+static void timer_init(struct tg_broker *b, uv_timer_t *timer)
+{
+    uv_timer_init(&b->loop, timer);
+    timer->data = b;
+}
+
+void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms)
+{
+    const struct {
+        uv_timer_t *timer;
+        uv_timer_cb cb;
+    } all[] = {
+        {&b->recheck_timer, on_recheck},       {&b->adopt_timer, on_adopt},
+        {&b->store_timer, on_store},           {&b->kill_timer, on_kill},
+        {&b->sweep_timer, on_sweep},           {&b->liveness_timer, on_liveness},
+        {&b->checkpoint_timer, on_checkpoint},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].timer == timer)
+            uv_timer_start(timer, all[i].cb, after_ms, 0);
+    }
+}
+
+/* ---- the end */
+
+static bool is_idle(const struct tg_broker *b)
+{
+    return b->n_peers == 0 && tg_queue_count(&b->queue) == 0;
+}
+
+static bool somebody_knocks(struct tg_broker *b)
+{
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)&b->listener, &fd) != 0)
+        return false;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+static void on_idle(uv_timer_t *timer)
+{
+    struct tg_broker *b = timer->data;
+    if (is_idle(b) && !somebody_knocks(b))
+        tg_broker_stop(b);
+}
+
+void tg_broker_mind_idle(struct tg_broker *b)
+{
+    if (b->config.idle_exit_ms > 0 && is_idle(b) && !b->stopping)
+        uv_timer_start(&b->idle_timer, on_idle, b->config.idle_exit_ms, 0);
+}
+
+void tg_broker_stop(struct tg_broker *b)
+{
+    b->stopping = true;
+    uv_stop(&b->loop);
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    (void)signum;
+    tg_broker_stop(handle->data);
+}
+
+/* ---- one iteration */
+
+static void mind_log(struct tg_broker *b)
+{
+    int pages = tg_store_log_pages(b->store);
+    if (pages >= LOG_PAGES_HARD)
+        tg_store_checkpoint(b->store);
+    else if (pages >= LOG_PAGES_SOFT && !uv_is_active((uv_handle_t *)&b->checkpoint_timer))
+        tg_broker_arm(b, &b->checkpoint_timer, CHECKPOINT_AFTER_MS);
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct tg_broker *b = check->data;
+    tg_admit_settle(b);
+    mind_log(b);
+}
+
+static void on_more_work(uv_idle_t *idle)
+{
+    (void)idle; /* being active is its work: the loop does not sleep */
+}
+
+/* Before the loop may sleep: messages left over, what timers brought up, and whether more is left. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct tg_broker *b = prepare->data;
+    tg_peers_work(b);
+    tg_admit_settle(b);
+    if (TAILQ_EMPTY(&b->more) && !b->pass_due)
+        uv_idle_stop(&b->more_work);
+    else
+        uv_idle_start(&b->more_work, on_more_work);
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    if (status == 0)
+        tg_peer_accept(listener->data);
+}
+
+/* ---- the socket */
+
+/* Whether some broker answers at our address although the lock is ours: another store's. */
+static bool socket_answers(const struct sockaddr_un *addr)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool answers = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0;
+    close(fd);
+    return answers;
+}
+
+/* The umask is 077: the file never is anybody else's, not for a moment (U5). */
+static int bind_socket(struct tg_broker *b, int *ret_fd)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct stat st;
+    memcpy(addr.sun_path, b->socket_path, strlen(b->socket_path) + 1);
+    if (socket_answers(&addr))
+        return -EALREADY;
+    if (lstat(b->socket_path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        return -EEXIST;
+    if (unlink(b->socket_path) != 0 && errno != ENOENT)
+        return -errno;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    mode_t old = umask(0077);
+    int rc = bind(fd, (const struct sockaddr *)&addr, sizeof(addr));
+    int err = rc == 0 ? 0 : -errno;
+    umask(old);
+    if (err) {
+        close(fd);
+        return err;
+    }
+    b->socket_bound = true;
+    *ret_fd = fd;
+    return 0;
+}
+
+static int start_listening(struct tg_broker *b)
+{
+    int fd = -1;
+    int err = bind_socket(b, &fd);
+    if (err)
+        return err;
+    err = uv_pipe_open(&b->listener, fd);
+    if (err) {
+        close(fd);
+        return err;
+    }
+    return uv_listen((uv_stream_t *)&b->listener, LISTEN_BACKLOG, on_connection);
+}
+
+/* ---- start and stop */
+
+static void loop_init(struct tg_broker *b)
+{
+    uv_loop_init(&b->loop);
+    b->loop.data = b;
+    uv_pipe_init(&b->loop, &b->listener, 0);
+    b->listener.data = b;
+    uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
+                            &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer};
+    for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
+        timer_init(b, timers[i]);
+    uv_prepare_init(&b->loop, &b->prepare);
+    uv_check_init(&b->loop, &b->check);
+    uv_idle_init(&b->loop, &b->more_work);
+    uv_signal_init(&b->loop, &b->sigterm);
+    uv_signal_init(&b->loop, &b->sigint);
+    b->prepare.data = b->check.data = b->more_work.data = b->sigterm.data = b->sigint.data = b;
+    uv_prepare_start(&b->prepare, on_prepare);
+    uv_check_start(&b->check, on_check);
+    uv_signal_start(&b->sigterm, on_signal, SIGTERM);
+    uv_signal_start(&b->sigint, on_signal, SIGINT);
+}
+
+static void take_setting(void *ctx, const char *key, const char *value)
+{
+    struct tg_broker *b = ctx;
+    char why[300];
+    if (tg_config_set(&b->config, key, value, why, sizeof(why)) != 0)
+        tg_log("%s: setting ignored: %s", tg_store_path(b->store), why);
+}
+
+/* The word for whoever started us; once. */
+static void say(int *fd, const char *word, const char *text)
+{
+    char line[4400];
+    if (*fd < 0)
+        return;
+    int n = snprintf(line, sizeof(line), "%s%s%s\n", word, text ? " " : "", text ? text : "");
+    for (char *p = line; n > 0 && p < line + n - 1; p++) {
+        if (*p == '\n')
+            *p = ' ';
+    }
+    if (n > 0 && write(*fd, line, (size_t)n) < 0)
+        tg_log("nobody reads our word: %s", strerror(errno));
+    close(*fd);
+    *fd = -1;
+}
+
+static int set_paths(struct tg_broker *b, const struct tg_broker_options *o, char *why, size_t size)
+{
+    int n = snprintf(b->socket_path, sizeof(b->socket_path), "%s/broker.sock", o->runtime_dir);
+    if (n < 0 || (size_t)n >= sizeof(b->socket_path)) {
+        snprintf(why, size, "%s/broker.sock is too long for a socket (at most %zu bytes)", o->runtime_dir,
+                 sizeof(b->socket_path) - 1);
+        return -ENAMETOOLONG;
+    }
+    int err = tg_private_dir(o->runtime_dir, why, size);
+    return err ? err : tg_private_dir(o->state_dir, why, size);
+}
+
+static int open_store(struct tg_broker *b, const struct tg_broker_options *o, char *why, size_t size)
+{
+    char path[TG_PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/store.db", o->state_dir);
+    int err = tg_store_open(path, &b->store, &b->store_report, why, size);
+    if (err)
+        return err;
+    if (b->store_report.quarantined[0])
+        tg_log("%s was corrupt: moved to %s; the queue starts empty", path, b->store_report.quarantined);
+    tg_config_defaults(&b->config);
+    if (o->idle_exit_given)
+        b->config.idle_exit_ms = o->idle_exit_ms;
+    err = tg_store_config_load(b->store, take_setting, b);
+    if (err)
+        snprintf(why, size, "%s", tg_store_why(b->store));
+    tg_queue_set_heavy(&b->queue, b->config.backfill_mb);
+    b->next_id = tg_store_next_id(b->store);
+    return err;
+}
+
+/* Lock, store, tickets, socket, in this order. On error *why is set; -EALREADY: other names the socket. */
+static int start(struct tg_broker *b, const struct tg_broker_options *o, char *other, char *why, size_t size)
+{
+    char lock_path[TG_PATH_BYTES];
+    int err = set_paths(b, o, why, size);
+    if (err)
+        return err;
+    snprintf(lock_path, sizeof(lock_path), "%s/broker.lock", o->state_dir);
+    err = tg_lock_take(lock_path, b->socket_path, &b->lock_fd, other, size);
+    if (err) {
+        snprintf(why, size, "broker.lock in %.3000s: %s", o->state_dir, strerror(-err));
+        return err;
+    }
+    err = tg_boot_id(&b->root, b->boot_id);
+    if (err) {
+        snprintf(why, size, "the boot id cannot be read: %s", strerror(-err));
+        return err;
+    }
+    err = open_store(b, o, why, size);
+    if (err)
+        return err;
+    err = tg_adopt(b);
+    if (err) {
+        snprintf(why, size, "%s", tg_store_why(b->store)[0] ? tg_store_why(b->store) : strerror(-err));
+        return err;
+    }
+    err = start_listening(b);
+    if (err)
+        snprintf(why, size, "%s: %s", b->socket_path, strerror(-err));
+    return err;
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+    (void)ctx;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+/* Nothing is written to the store here: stopping is a crash that cleans up its memory. */
+static void tear_down(struct tg_broker *b)
+{
+    if (b->socket_bound)
+        unlink(b->socket_path);
+    b->stopping = true;
+    struct tg_peer *peer;
+    while ((peer = TAILQ_FIRST(&b->peers)) != NULL) {
+        while (peer->tickets)
+            tg_peer_detach(peer->tickets);
+        b->n_fresh = 0;
+        tg_peer_close(peer);
+    }
+    struct tg_ticket **lists[] = {b->queue.waiters, b->queue.holders, b->queue.parked};
+    const size_t n[] = {b->queue.n_waiters, b->queue.n_holders, b->queue.n_parked};
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t j = 0; j < n[i]; j++)
+            tg_watch_stop(lists[i][j]);
+    }
+    struct tg_ended *e;
+    while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
+        TAILQ_REMOVE(&b->ended, e, link);
+        tg_ticket_free(e->ticket);
+        free(e);
+    }
+    uv_walk(&b->loop, close_handle, NULL);
+    uv_run(&b->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&b->loop);
+    tg_queue_done(&b->queue);
+    free(b->fresh);
+    free(b->grants);
+    tg_store_close(b->store);
+    if (b->lock_fd >= 0)
+        close(b->lock_fd);
+}
+
+int tg_broker_run(const struct tg_broker_options *options)
+{
+    char other[TG_PATH_BYTES] = "";
+    char why[TG_PATH_BYTES] = "";
+    int ready_fd = options->ready_fd;
+    struct tg_broker *b = calloc(1, sizeof(*b));
+    if (!b)
+        return -ENOMEM;
+    b->root.prefix = options->machine_root;
+    b->lock_fd = -1;
+    b->recheck_ms = RECHECK_FIRST_MS;
+    b->started_ms = tg_clock_boot_ms();
+    TAILQ_INIT(&b->peers);
+    TAILQ_INIT(&b->more);
+    TAILQ_INIT(&b->ended);
+    loop_init(b);
+    int err = start(b, options, other, why, sizeof(why));
+    if (err == -EALREADY) {
+        say(&ready_fd, "locked", other[0] ? other : b->socket_path);
+    } else if (err) {
+        tg_log("%s", why);
+        say(&ready_fd, "error", why);
+    } else {
+        say(&ready_fd, "ready", NULL);
+        b->pass_due = true;
+        tg_broker_mind_idle(b);
+        uv_run(&b->loop, UV_RUN_DEFAULT);
+    }
+    tear_down(b);
+    free(b);
+    return err;
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The message admit: who asks for what, and whether that owner has a ticket already (A7), passes under
+ * another's (A6), can never be served, or queues. The answer to one that queues comes from the decision.
+ */
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "broker/explain.h"
+#include "proto/fields.h"
+
+struct request {
+    enum tg_ticket_kind kind;
+    pid_t pid;
+    int64_t prio;
+    uint64_t est_mb;
+    bool est_given;
+    uint32_t max_conc;
+    uint32_t slots;
+    char tenant[TG_TENANT_BYTES + 8];
+    char *cmd; /* owned, like cwd */
+    char *cwd;
+    const char *parent; /* borrowed from the message, or NULL */
+    const char *store;
+};
+
+/* A refusal under way: nothing has been changed. */
+static int refuse(json_t **ret_error, const char *code, const char *rule)
+{
+    *ret_error = tg_error_reply(code, "admit: %s", rule);
+    return -EINVAL;
+}
+
+static int read_kind(const json_t *m, struct request *r, json_t **ret_error)
+{
+    const char *kind;
+    if (tg_field_string(m, "kind", 16, &kind))
+        return refuse(ret_error, TG_ERR_USAGE, "kind must be run or wait-admit");
+    if (strcmp(kind, "run") == 0)
+        r->kind = TG_KIND_RUN;
+    else if (strcmp(kind, "wait-admit") == 0)
+        r->kind = TG_KIND_WAIT_ADMIT;
+    else
+        return refuse(ret_error, TG_ERR_USAGE, "kind must be run or wait-admit");
+    return 0;
+}
+
+/* An optional number: absent or null leaves *value. */
+static int read_number(const json_t *m, const char *key, uint64_t min, uint64_t max, uint64_t *value,
+                       json_t **ret_error)
+{
+    int err = tg_field_u64(m, key, min, max, value);
+    if (err != -EINVAL)
+        return 0;
+    *ret_error = tg_error_reply(TG_ERR_USAGE, "admit: %s must be a number from %llu to %llu, or null", key,
+                                (unsigned long long)min, (unsigned long long)max);
+    return -EINVAL;
+}
+
+static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
+{
+    int64_t pid;
+    uint64_t ticket = 0;
+    uint64_t est = UINT64_MAX;
+    uint64_t max_conc = TG_UNLIMITED;
+    uint64_t slots = 1;
+    if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid) || pid == getpid())
+        return refuse(
+            ret_error, TG_ERR_USAGE,
+            "pid must be the number of a process of yours (0, 1, negative ones and the broker's own "
+            "are refused)");
+    if (tg_field_i64(m, "prio", INT64_MIN, INT64_MAX, &r->prio))
+        return refuse(ret_error, TG_ERR_USAGE, "prio must be a whole number");
+    int err = read_number(m, "est_mb", 0, TG_EST_MAX_MB, &est, ret_error);
+    if (!err)
+        err = read_number(m, "max_conc", 1, UINT32_MAX, &max_conc, ret_error);
+    if (!err)
+        err = read_number(m, "slots", 0, TG_SLOTS_MAX, &slots, ret_error);
+    if (!err)
+        err = read_number(m, "ticket", 0, INT64_MAX, &ticket, ret_error); /* a hint; the owner decides */
+    if (err)
+        return err;
+    r->pid = (pid_t)pid;
+    r->est_given = est != UINT64_MAX;
+    r->est_mb = r->est_given ? est : 0;
+    r->max_conc = (uint32_t)max_conc;
+    r->slots = (uint32_t)slots;
+    return 0;
+}
+
+static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **ret_error)
+{
+    const char *tenant = NULL;
+    const char *cmd = "";
+    const char *cwd = "";
+    if (tg_field_string(m, "tenant", TG_TENANT_BYTES, &tenant) == -EINVAL || (tenant && !tenant[0]))
+        return refuse(ret_error, TG_ERR_USAGE, "tenant must be a text of 1 to 256 bytes, or null");
+    if (tg_field_string(m, "cmd", TG_REQUEST_MAX_BYTES, &cmd) == -EINVAL ||
+        tg_field_string(m, "cwd", TG_REQUEST_MAX_BYTES, &cwd) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "cmd and cwd must be texts, or null");
+    if (tg_field_string(m, "parent", TG_PARENT_BYTES, &r->parent) == -EINVAL ||
+        tg_field_string(m, "store", TG_REQUEST_MAX_BYTES, &r->store) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "parent and store must be texts, or null");
+    if (tenant) {
+        char *shown = tg_display_text(tenant, TG_TENANT_BYTES);
+        snprintf(r->tenant, sizeof(r->tenant), "%s", shown ? shown : "");
+        free(shown);
+    } else {
+        snprintf(r->tenant, sizeof(r->tenant), "uid:%u", (unsigned)uid);
+    }
+    r->cmd = tg_display_text(cmd, TG_CMD_BYTES);
+    r->cwd = tg_display_text(cwd, TG_CWD_BYTES);
+    return r->cmd && r->cwd ? 0 : refuse(ret_error, TG_ERR_STORE, "out of memory");
+}
+
+static void request_done(struct request *r)
+{
+    free(r->cmd);
+    free(r->cwd);
+}
+
+/* The owner's identity, and that it is the caller's to name. */
+static int find_owner(struct tg_broker *b, const struct tg_peer *peer, const struct request *r,
+                      struct tg_owner *ret, json_t **ret_error)
+{
+    uid_t uid;
+    int err = tg_owner_of(&b->root, r->pid, ret);
+    if (!err && geteuid() != 0 && peer->uid != 0)
+        err = tg_proc_uid(&b->root, r->pid, &uid) ? -ESRCH : uid == peer->uid ? 0 : -EPERM;
+    if (!err)
+        return 0;
+    if (err == -EPERM)
+        *ret_error = tg_error_reply(TG_ERR_USAGE, "admit: process %d belongs to another user", (int)r->pid);
+    else if (err == -ESRCH)
+        *ret_error = tg_error_reply(TG_ERR_USAGE, "admit: there is no process %d", (int)r->pid);
+    else
+        *ret_error = tg_error_reply(TG_ERR_USAGE, "admit: process %d cannot be identified: %s", (int)r->pid,
+                                    strerror(-err));
+    return err;
+}
+
+/* ---- A6 */
+
+/* "ID:STORE-UUID" of a ticket of this store that is held; NULL otherwise (stale values are no error: the
+ * launch queues like any other). */
+static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
+{
+    char id_text[24];
+    uint64_t id;
+    const char *colon = parent ? strchr(parent, ':') : NULL;
+    if (!colon || (size_t)(colon - parent) >= sizeof(id_text) || strcmp(colon + 1, tg_store_uuid(b->store)))
+        return NULL;
+    memcpy(id_text, parent, (size_t)(colon - parent));
+    id_text[colon - parent] = '\0';
+    if (tg_parse_u64(id_text, 1, INT64_MAX, &id))
+        return NULL;
+    struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
+    return t && t->state == TG_HOLD ? t : NULL;
+}
+
+struct ancestry {
+    struct tg_broker *broker;
+    struct tg_ticket *found;
+};
+
+static bool holds(void *ctx, pid_t pid)
+{
+    struct ancestry *a = ctx;
+    struct tg_ticket *t = tg_queue_by_pid(&a->broker->queue, pid);
+    if (!t || t->state != TG_HOLD || tg_watch_is_dead(a->broker, t))
+        return false;
+    a->found = t;
+    return true;
+}
+
+static struct tg_ticket *held_parent(struct tg_broker *b, const struct request *r)
+{
+    struct tg_ticket *t = named_parent(b, r->parent);
+    if (t || b->queue.n_holders == 0)
+        return t;
+    struct ancestry a = {.broker = b};
+    tg_proc_walk_up(&b->root, r->pid, holds, &a);
+    return a.found;
+}
+
+/* ---- estimates */
+
+/* The estimate in force, and whether such a job could ever start; *ret_error says why not. */
+static int fit(struct tg_broker *b, struct request *r, json_t **ret_error)
+{
+    struct tg_gates gates = tg_admit_gates(b);
+    struct tg_usage usage = {0};
+    struct tg_verdict v = {0};
+    usage.mem_total_mb = b->total_mb;
+    if (!r->est_given) {
+        uint64_t most = tg_sat_sub_u64(usage.mem_total_mb, gates.floor_mb);
+        r->est_mb = b->config.default_mb;
+        if (usage.mem_total_mb > 0 && r->est_mb > most)
+            r->est_mb = most; /* a job that states nothing is never too large */
+    }
+    struct tg_candidate c = {.est_mb = r->est_mb, .slots = r->slots};
+    enum tg_why why = tg_never_fits(&gates, &usage, &c, &v);
+    /* slots = 0 is a pause, not the size of the machine: everybody waits. */
+    if (why == TG_WHY_NONE || (why == TG_WHY_NEVER_FITS_SLOTS && gates.slots == 0))
+        return 0;
+    char text[200];
+    tg_explain_never(&v, text, sizeof(text));
+    *ret_error = tg_error_reply(TG_ERR_NEVER_FITS, "can never start here: %s", text);
+    return -E2BIG;
+}
+
+/* ---- the answers */
+
+json_t *tg_ops_hold_reply(const struct tg_broker *b, const struct tg_ticket *t, const char *verdict)
+{
+    char env[80];
+    snprintf(env, sizeof(env), "%llu:%s", (unsigned long long)t->id, tg_store_uuid(b->store));
+    return json_pack("{s:b,s:s,s:I,s:s,s:s}", "ok", 1, "state", "HOLD", "ticket", (json_int_t)t->id,
+                     "verdict", verdict ? verdict : tg_verdict_kind_name(t->verdict), "env", env);
+}
+
+/* From here on the decision answers. */
+static int await(struct tg_broker *b, struct tg_peer *peer, struct tg_ticket *t)
+{
+    int err = tg_admit_fresh(b, t);
+    if (err)
+        return err;
+    tg_peer_attach(peer, t);
+    peer->blocked = true;
+    return 0;
+}
+
+/* Another connection takes over the wait for this owner. */
+static void take_over(struct tg_broker *b, struct tg_peer *peer, struct tg_ticket *t)
+{
+    struct tg_peer *former = t->peer;
+    bool due = t->reply_due;
+    if (!former || former == peer)
+        return;
+    if (t->state != TG_HOLD) /* that one has its answer */
+        tg_peer_reply(
+            former, tg_error_reply(TG_ERR_GONE, "another call waits for process %d now", (int)t->owner.pid));
+    tg_peer_detach(t);
+    if (due) {
+        tg_admit_forget(b, t);
+        tg_peer_unblock(former);
+    }
+}
+
+static void already_held(struct tg_broker *b, struct tg_peer *peer, struct tg_ticket *t)
+{
+    tg_life_came_back(b, t);
+    take_over(b, peer, t);
+    if (!t->acked)
+        tg_peer_attach(peer, t); /* until it acknowledges */
+    tg_peer_reply(peer, tg_ops_hold_reply(b, t, "already"));
+}
+
+/* A7: the old place. A changed request replaces the old one. */
+static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request *r, struct tg_ticket *t)
+{
+    json_t *error = NULL;
+    if (fit(b, r, &error))
+        return error;
+    struct tg_ticket row = *t;
+    row.state = TG_WAIT;
+    row.prio = r->prio;
+    row.est_mb = r->est_mb;
+    row.est_default = !r->est_given;
+    row.slots = r->slots;
+    row.max_conc = r->max_conc;
+    bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->est_mb && t->slots == r->slots &&
+                t->max_conc == r->max_conc && t->est_default == !r->est_given;
+    if (t->saved && !same && tg_store_update(b->store, &row) != 0) {
+        tg_broker_store_failed(b);
+        return tg_error_reply(TG_ERR_STORE, "the store refused (%s)", tg_store_why(b->store));
+    }
+    take_over(b, peer, t);
+    if (await(b, peer, t))
+        return tg_error_reply(TG_ERR_STORE, "out of memory");
+    tg_life_came_back(b, t);
+    t->est_default = row.est_default;
+    t->max_conc = row.max_conc;
+    tg_queue_set_request(&b->queue, t, r->prio, r->est_mb, r->slots);
+    if (t->state != TG_WAIT)
+        tg_queue_set_state(&b->queue, t, TG_WAIT);
+    b->pass_due = true;
+    return NULL;
+}
+
+static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request *r,
+                       const struct tg_owner *owner)
+{
+    json_t *error = NULL;
+    if (fit(b, r, &error))
+        return error;
+    struct tg_ticket *t = tg_ticket_new(r->tenant, r->cmd, r->cwd);
+    if (!t)
+        return tg_error_reply(TG_ERR_STORE, "out of memory");
+    t->id = b->next_id;
+    t->owner = *owner;
+    t->uid = peer->uid;
+    t->kind = r->kind;
+    t->state = TG_WAIT;
+    t->prio = r->prio;
+    t->est_mb = r->est_mb;
+    t->est_default = !r->est_given;
+    t->slots = r->slots;
+    t->max_conc = r->max_conc;
+    t->asked_boot_ms = tg_clock_boot_ms();
+    t->asked_wall_ms = tg_clock_wall_ms();
+    if (tg_watch_start(b, t) == -ESRCH) {
+        tg_ticket_free(t);
+        return tg_error_reply(TG_ERR_USAGE, "admit: process %d has just ended", (int)r->pid);
+    }
+    if (tg_queue_add(&b->queue, t) != 0) {
+        tg_life_free(b, t);
+        return tg_error_reply(TG_ERR_STORE, "out of memory");
+    }
+    b->next_id++;
+    if (await(b, peer, t)) {
+        tg_queue_remove(&b->queue, t);
+        tg_life_free(b, t);
+        return tg_error_reply(TG_ERR_STORE, "out of memory");
+    }
+    uv_timer_stop(&b->idle_timer);
+    return NULL;
+}
+
+/* The ticket of this very process; one that a former process of the same number left ends here. */
+static struct tg_ticket *ticket_of_owner(struct tg_broker *b, const struct tg_owner *owner)
+{
+    struct tg_ticket *t = tg_queue_by_pid(&b->queue, owner->pid);
+    if (!t || (t->owner.start_ticks == owner->start_ticks &&
+               memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0))
+        return t;
+    tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "its owner has ended");
+    return NULL;
+}
+
+static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request *r)
+{
+    struct tg_owner owner;
+    json_t *error = NULL;
+    if (r->store && strcmp(r->store, tg_store_path(b->store)) != 0)
+        return tg_error_reply(TG_ERR_OTHER_STORE, "this broker (process %d) serves the store %s, not %s",
+                              (int)getpid(), tg_store_path(b->store), r->store);
+    if (find_owner(b, peer, r, &owner, &error))
+        return error;
+    struct tg_ticket *t = ticket_of_owner(b, &owner);
+    if (t && t->state == TG_HOLD) {
+        already_held(b, peer, t);
+        return NULL;
+    }
+    struct tg_ticket *parent = held_parent(b, r);
+    if (parent)
+        return tg_ops_hold_reply(b, parent, "nested");
+    return t ? resume(b, peer, r, t) : enqueue(b, peer, r, &owner);
+}
+
+void tg_ops_admit(struct tg_broker *b, struct tg_peer *peer, const json_t *message)
+{
+    struct request r = {0};
+    json_t *reply = NULL;
+    int err = read_kind(message, &r, &reply);
+    if (!err)
+        err = read_numbers(message, &r, &reply);
+    if (!err)
+        err = read_texts(message, &r, peer->uid, &reply);
+    if (!err)
+        reply = decide(b, peer, &r);
+    request_done(&r);
+    if (reply)
+        tg_peer_reply(peer, reply);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * See queue.h. The waiters are a sorted array: the place of a ticket is a binary search, a pass over the
+ * queue is a walk over an array, and the memmove of an insertion costs less than the store's write beside
+ * it (80 kB for 10,000 waiters). */
+#include "broker/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t tg_queue_count(const struct tg_queue *q)
+{
+    return q->n_waiters + q->n_holders + q->n_parked;
+}
+
+size_t tg_queue_ahead(const struct tg_queue *q, const struct tg_ticket *t)
+{
+    size_t low = 0;
+    size_t high = q->n_waiters;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct tg_ticket *w = q->waiters[middle];
+        if (tg_rank_compare(w->prio, w->id, t->prio, t->id) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void waiters_insert(struct tg_queue *q, struct tg_ticket *t)
+{
+    size_t at = tg_queue_ahead(q, t);
+    memmove(q->waiters + at + 1, q->waiters + at, (q->n_waiters - at) * sizeof(*q->waiters));
+    q->waiters[at] = t;
+    q->n_waiters++;
+    q->zero_slot_waiters += t->slots == 0;
+}
+
+static void waiters_remove(struct tg_queue *q, struct tg_ticket *t)
+{
+    size_t at = tg_queue_ahead(q, t);
+    q->n_waiters--;
+    memmove(q->waiters + at, q->waiters + at + 1, (q->n_waiters - at) * sizeof(*q->waiters));
+    q->zero_slot_waiters -= t->slots == 0;
+}
+
+static void bag_insert(struct tg_ticket **bag, size_t *n, struct tg_ticket *t)
+{
+    t->place = *n;
+    bag[(*n)++] = t;
+}
+
+static void bag_remove(struct tg_ticket **bag, size_t *n, struct tg_ticket *t)
+{
+    struct tg_ticket *last = bag[--*n];
+    bag[t->place] = last;
+    last->place = t->place;
+}
+
+static void enter(struct tg_queue *q, struct tg_ticket *t)
+{
+    switch (t->state) {
+    case TG_WAIT:
+        waiters_insert(q, t);
+        break;
+    case TG_PARKED:
+        bag_insert(q->parked, &q->n_parked, t);
+        break;
+    case TG_HOLD:
+        bag_insert(q->holders, &q->n_holders, t);
+        q->slots_held += t->slots;
+        q->promised_mb += t->est_mb;
+        q->heavy_holders += t->est_mb > q->heavy_above_mb;
+        break;
+    }
+}
+
+static void leave(struct tg_queue *q, struct tg_ticket *t)
+{
+    switch (t->state) {
+    case TG_WAIT:
+        waiters_remove(q, t);
+        break;
+    case TG_PARKED:
+        bag_remove(q->parked, &q->n_parked, t);
+        break;
+    case TG_HOLD:
+        bag_remove(q->holders, &q->n_holders, t);
+        q->slots_held -= t->slots;
+        q->promised_mb -= t->est_mb;
+        q->heavy_holders -= t->est_mb > q->heavy_above_mb;
+        break;
+    }
+}
+
+static int grow(struct tg_ticket ***list, size_t room)
+{
+    struct tg_ticket **grown = realloc(*list, room * sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    *list = grown;
+    return 0;
+}
+
+static int make_room(struct tg_queue *q, size_t n)
+{
+    int err = tg_map_reserve(&q->by_id, n);
+    if (!err)
+        err = tg_map_reserve(&q->by_pid, n);
+    if (err || n <= q->room)
+        return err;
+    size_t room = q->room ? q->room * 2 : 64;
+    err = grow(&q->waiters, room);
+    if (!err)
+        err = grow(&q->holders, room);
+    if (!err)
+        err = grow(&q->parked, room);
+    if (!err)
+        q->room = room;
+    return err;
+}
+
+int tg_queue_add(struct tg_queue *q, struct tg_ticket *t)
+{
+    if (tg_queue_by_id(q, t->id) || tg_queue_by_pid(q, t->owner.pid))
+        return -EEXIST;
+    int err = make_room(q, tg_queue_count(q) + 1);
+    if (!err)
+        err = tg_map_put(&q->by_id, t->id, t);
+    if (err)
+        return err;
+    err = tg_map_put(&q->by_pid, (uint64_t)t->owner.pid, t);
+    if (err) {
+        tg_map_remove(&q->by_id, t->id);
+        return err;
+    }
+    enter(q, t);
+    return 0;
+}
+
+void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t)
+{
+    leave(q, t);
+    tg_map_remove(&q->by_id, t->id);
+    tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+}
+
+void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_state state)
+{
+    leave(q, t);
+    t->state = state;
+    enter(q, t);
+}
+
+void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio, uint64_t est_mb,
+                          uint32_t slots)
+{
+    leave(q, t);
+    t->prio = prio;
+    t->est_mb = est_mb;
+    t->slots = slots;
+    enter(q, t);
+}
+
+void tg_queue_set_heavy(struct tg_queue *q, uint64_t heavy_above_mb)
+{
+    q->heavy_above_mb = heavy_above_mb;
+    q->heavy_holders = 0;
+    for (size_t i = 0; i < q->n_holders; i++)
+        q->heavy_holders += q->holders[i]->est_mb > heavy_above_mb;
+}
+
+struct tg_ticket *tg_queue_by_id(const struct tg_queue *q, uint64_t id)
+{
+    return tg_map_get(&q->by_id, id);
+}
+
+struct tg_ticket *tg_queue_by_pid(const struct tg_queue *q, pid_t pid)
+{
+    return pid > 0 ? tg_map_get(&q->by_pid, (uint64_t)pid) : NULL;
+}
+
+static void free_all(struct tg_ticket **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tg_ticket_free(list[i]);
+    free(list);
+}
+
+void tg_queue_done(struct tg_queue *q)
+{
+    free_all(q->waiters, q->n_waiters);
+    free_all(q->holders, q->n_holders);
+    free_all(q->parked, q->n_parked);
+    tg_map_done(&q->by_id);
+    tg_map_done(&q->by_pid);
+    *q = (struct tg_queue){0};
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The living tickets in memory: waiters in rank order (A1), holders, parked ones, and two indexes (id, pid of
+ * the owner). The sums that a decision needs are kept up to date, so that a decision does not add up the
+ * holders. No I/O, no clock, no store; whoever changes a ticket's state, priority, estimate or slots does it
+ * through here.
+ *
+ * Room for every ticket in every list is made when it is added: a change of state never fails.
+ */
+#ifndef TG_BROKER_QUEUE_H
+#define TG_BROKER_QUEUE_H
+
+#include "broker/map.h"
+#include "broker/ticket.h"
+
+/* Zero-initialise; free with tg_queue_done. */
+struct tg_queue {
+    struct tg_ticket **waiters; /* state WAIT, in rank order: the array is the order, no list of indexes */
+    struct tg_ticket **holders; /* in no order */
+    struct tg_ticket **parked;
+    size_t n_waiters;
+    size_t n_holders;
+    size_t n_parked;
+    size_t room; /* of each array */
+    struct tg_map by_id;
+    struct tg_map by_pid;
+    uint64_t zero_slot_waiters;
+    uint64_t slots_held;
+    uint64_t promised_mb;   /* estimates of all holders */
+    uint64_t heavy_holders; /* estimate above heavy_above_mb */
+    uint64_t heavy_above_mb;
+};
+
+/* Adds a ticket in the state it has. 0; -EEXIST: its id or its owner's pid is there already; -ENOMEM. */
+int tg_queue_add(struct tg_queue *q, struct tg_ticket *t);
+/* Takes it out; the caller owns it again. */
+void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t);
+void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_state state);
+/* Priority, estimate and slots of a ticket in any state. */
+void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio, uint64_t est_mb,
+                          uint32_t slots);
+/* What counts as heavy (A10); recounts the holders. */
+void tg_queue_set_heavy(struct tg_queue *q, uint64_t heavy_above_mb);
+
+struct tg_ticket *tg_queue_by_id(const struct tg_queue *q, uint64_t id);
+struct tg_ticket *tg_queue_by_pid(const struct tg_queue *q, pid_t pid);
+/* How many waiters go before it (it need not be in the queue). */
+size_t tg_queue_ahead(const struct tg_queue *q, const struct tg_ticket *t);
+/* All tickets, whatever their state. */
+size_t tg_queue_count(const struct tg_queue *q);
+
+/* Frees every ticket and the lists. */
+void tg_queue_done(struct tg_queue *q);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a person sees: the gates with their numbers, every holder and every waiter (S11), and of each waiter
+ * why it waits, from the function that decides (A9). Changes nothing.
+ */
+#include "broker/broker.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "broker/explain.h"
+#include "machine/load.h"
+
+#define STATUS_VERSION 1
+
+static void set(json_t *object, const char *key, json_t *value)
+{
+    json_object_set_new_nocheck(object, key, value);
+}
+
+static void set_number(json_t *object, const char *key, uint64_t value)
+{
+    set(object, key, json_integer((json_int_t)value));
+}
+
+/* The texts of a ticket are valid UTF-8: they were made so when they came in. */
+static void set_text(json_t *object, const char *key, const char *text)
+{
+    set(object, key, json_string_nocheck(text));
+}
+
+static void set_number_or_null(json_t *object, const char *key, uint64_t value, bool known)
+{
+    set(object, key, known ? json_integer((json_int_t)value) : json_null());
+}
+
+static json_t *level(int64_t prio)
+{
+    static const char *const names[] = {"idle", "low", "normal", "high", "critical"};
+    return prio >= 0 && prio <= 4 ? json_string_nocheck(names[prio]) : json_null();
+}
+
+static json_t *milli(uint64_t value, bool known)
+{
+    return known ? json_real((double)value / 1000.0) : json_null();
+}
+
+static json_t *gates_object(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
+{
+    json_t *slots = json_object();
+    set_number(slots, "limit", g->slots);
+    set_number(slots, "held", u->slots_held);
+    json_t *load = json_object();
+    struct tg_load now;
+    bool known = tg_load_read(&b->root, &now) == 0;
+    set(load, "limit", milli(g->load_limit_milli, g->load_limit_milli != TG_LOAD_OFF));
+    set(load, "now", milli(known ? now.effective_milli : 0, known));
+    set(load, "one_minute", milli(known ? now.one_minute_milli : 0, known));
+    json_t *memory = json_object();
+    set_number(memory, "floor_mb", g->floor_mb);
+    set_number_or_null(memory, "available_mb", u->mem_available_mb, u->mem_known);
+    set_number_or_null(memory, "total_mb", u->mem_total_mb, u->mem_known);
+    set_number(memory, "reserved_mb", u->reserved_mb);
+    json_t *gates = json_object();
+    set(gates, "slots", slots);
+    set(gates, "load", load);
+    set(gates, "memory", memory);
+    set_number(gates, "backfill_mb", g->backfill_mb);
+    set_number(gates, "overtake_bound", g->overtake_bound);
+    return gates;
+}
+
+/* What holders and waiters have in common. */
+static json_t *ticket_object(const struct tg_ticket *t)
+{
+    json_t *o = json_object();
+    set_number(o, "ticket", t->id);
+    set_number(o, "pid", (uint64_t)t->owner.pid);
+    set_number(o, "uid", t->uid);
+    set_text(o, "kind", tg_ticket_kind_name(t->kind));
+    set(o, "prio", json_integer(t->prio));
+    set(o, "level", level(t->prio));
+    set_text(o, "tenant", t->tenant);
+    set_number(o, "est_mb", t->est_mb);
+    set_text(o, "estimate", t->est_default ? "default" : "given");
+    set_number(o, "slots", t->slots);
+    set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
+    set_text(o, "cmd", t->cmd);
+    set_text(o, "cwd", t->cwd);
+    set_number(o, "asked_wall_ms", t->asked_wall_ms);
+    set_text(o, "liveness", t->watch ? "known" : "unknown");
+    return o;
+}
+
+static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
+{
+    json_t *o = ticket_object(t);
+    set_number(o, "held_ms", tg_sat_sub_u64(now_ms, t->held_boot_ms));
+    set_number(o, "waited_ms", tg_sat_sub_u64(t->held_boot_ms, t->asked_boot_ms));
+    set_number(o, "resident_mb", t->resident_mb);
+    set_text(o, "verdict", tg_verdict_kind_name(t->verdict));
+    set(o, "cancelled", json_boolean(t->cancelled));
+    return o;
+}
+
+static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
+{
+    json_t *o = ticket_object(t);
+    set_text(o, "state", tg_ticket_state_name(t->state));
+    set_number(o, "waited_ms", tg_sat_sub_u64(now_ms, t->asked_boot_ms));
+    set_number(o, "overtaken", t->overtaken);
+    return o;
+}
+
+static void set_why(const struct tg_broker *b, json_t *o, const struct tg_verdict *v, size_t ahead)
+{
+    char text[400];
+    set_number(o, "position", ahead + 1);
+    set_number(o, "ahead", ahead);
+    if (b->holding_back) {
+        set_text(o, "why", "restart");
+        set_text(o, "text", "the broker has just started: those who waited before come back first");
+        return;
+    }
+    tg_explain_wait(v, ahead, text, sizeof(text));
+    set_text(o, "why", tg_why_name(v->why));
+    set_text(o, "text", text);
+}
+
+/* Every waiter judged by the policy's pass, to its end. */
+static json_t *waiters_array(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
+                             uint64_t now_ms)
+{
+    const struct tg_queue *q = &b->queue;
+    json_t *list = json_array();
+    struct tg_pass pass;
+    tg_pass_begin(&pass, gates, usage);
+    for (size_t i = 0; i < q->n_waiters; i++) {
+        struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
+        struct tg_verdict v = tg_pass_next(&pass, &c);
+        if (v.kind != TG_QUEUE)
+            b->pass_due = true; /* the machine has changed since the last decision */
+        json_t *o = waiter_object(q->waiters[i], now_ms);
+        set_why(b, o, &v, i);
+        json_array_append_new(list, o);
+    }
+    for (size_t i = 0; i < q->n_parked; i++) {
+        const struct tg_ticket *t = q->parked[i];
+        json_t *o = waiter_object(t, now_ms);
+        size_t ahead = tg_queue_ahead(q, t);
+        set_number(o, "position", ahead + 1);
+        set_number(o, "ahead", ahead);
+        set_text(o, "why", "parked");
+        set_text(o, "text", "gave up waiting for now: keeps its place until it asks again");
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *broker_object(const struct tg_broker *b, uint64_t now_ms)
+{
+    json_t *o = json_object();
+    set_number(o, "pid", (uint64_t)getpid());
+    set_text(o, "version", TG_VERSION);
+    set_number(o, "protocol", TG_PROTO_VERSION);
+    set(o, "socket", json_string(b->socket_path));
+    set_number(o, "uptime_ms", tg_sat_sub_u64(now_ms, b->started_ms));
+    set_number(o, "connections", b->n_peers);
+    return o;
+}
+
+static json_t *store_object(const struct tg_broker *b)
+{
+    json_t *o = json_object();
+    set(o, "path", json_string(tg_store_path(b->store)));
+    set(o, "uuid", json_string(tg_store_uuid(b->store)));
+    const char *moved = b->store_report.quarantined;
+    set(o, "quarantined", moved[0] ? json_string(moved) : json_null());
+    set_number(o, "dropped_rows", b->store_report.dropped_rows);
+    set(o, "failing", b->store_failing ? json_string(tg_store_why(b->store)) : json_null());
+    return o;
+}
+
+json_t *tg_status_reply(struct tg_broker *b)
+{
+    uint64_t now_ms = tg_clock_boot_ms();
+    struct tg_gates gates = tg_admit_gates(b);
+    struct tg_usage usage;
+    if (b->queue.n_holders > 0)
+        tg_admit_measure_if_due(b);
+    tg_admit_usage(b, &gates, true, &usage);
+    json_t *holders = json_array();
+    for (size_t i = 0; i < b->queue.n_holders; i++)
+        json_array_append_new(holders, holder_object(b->queue.holders[i], now_ms));
+    json_t *reply = json_object();
+    set(reply, "ok", json_true());
+    set_number(reply, "status_version", STATUS_VERSION);
+    set(reply, "broker", broker_object(b, now_ms));
+    set(reply, "store", store_object(b));
+    set(reply, "gates", gates_object(b, &gates, &usage));
+    set(reply, "holders", holders);
+    set(reply, "waiters", waiters_array(b, &gates, &usage, now_ms));
+    return reply;
+}

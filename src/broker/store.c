@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * See store.h. Keeps A1 (numbers of arrival), A8 (one transaction a transition), U7, U8, U10. */
+#include "broker/store.h"
+#include "broker/store_file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sqlite3.h>
+
+#include "base/clock.h"
+#include "proto/fields.h"
+
+/* Arrival numbers stay far from where a counter would wrap; a store that claims more is corrupt. */
+#define ID_MAX (INT64_C(1) << 62)
+
+#define TICKET_COLUMNS                                                                                       \
+    "id,pid,start_ticks,boot_id,uid,kind,state,prio,est_mb,est_default,slots,max_conc,overtaken,verdict,"    \
+    "acked,cancelled,tenant,cmd,cwd,asked_boot_ms,asked_wall_ms,held_boot_ms,held_wall_ms"
+
+static const char SCHEMA[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE config(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+    /* AUTOINCREMENT: a number is never given twice, even when the table is empty again. */
+    "CREATE TABLE ticket(id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL, start_ticks INTEGER NOT"
+    " NULL, boot_id TEXT NOT NULL, uid INTEGER NOT NULL, kind INTEGER NOT NULL, state INTEGER NOT NULL,"
+    " prio INTEGER NOT NULL, est_mb INTEGER NOT NULL, est_default INTEGER NOT NULL, slots INTEGER NOT NULL,"
+    " max_conc INTEGER NOT NULL, overtaken INTEGER NOT NULL, verdict INTEGER NOT NULL, acked INTEGER NOT"
+    " NULL, cancelled INTEGER NOT NULL, tenant TEXT NOT NULL, cmd TEXT NOT NULL, cwd TEXT NOT NULL,"
+    " asked_boot_ms INTEGER NOT NULL, asked_wall_ms INTEGER NOT NULL, held_boot_ms INTEGER NOT NULL,"
+    " held_wall_ms INTEGER NOT NULL);"
+    "CREATE TABLE history(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, uid INTEGER NOT NULL, kind INTEGER"
+    " NOT NULL, prio INTEGER NOT NULL, est_mb INTEGER NOT NULL, slots INTEGER NOT NULL, verdict INTEGER NOT"
+    " NULL, tenant TEXT NOT NULL, cmd TEXT NOT NULL, cwd TEXT NOT NULL, asked_wall_ms INTEGER NOT NULL,"
+    " held_wall_ms INTEGER NOT NULL, ended_wall_ms INTEGER NOT NULL, waited_ms INTEGER, ran_ms INTEGER,"
+    " outcome TEXT NOT NULL, status INTEGER);";
+
+enum statement {
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    INSERT,
+    UPDATE,
+    OVERTAKEN,
+    DELETE,
+    ARCHIVE,
+    PRUNE,
+    FILL,
+    CONFIG_SET,
+    CONFIG_ALL,
+    LOAD,
+    N_STATEMENTS,
+};
+
+static const char *const SQL[N_STATEMENTS] = {
+    [BEGIN] = "BEGIN IMMEDIATE",
+    [COMMIT] = "COMMIT",
+    [ROLLBACK] = "ROLLBACK",
+    [INSERT] = "INSERT INTO ticket(" TICKET_COLUMNS
+               ") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
+    [UPDATE] =
+        "UPDATE ticket SET state=?2,prio=?3,est_mb=?4,est_default=?5,slots=?6,max_conc=?7,overtaken=?8,"
+        "verdict=?9,acked=?10,cancelled=?11,held_boot_ms=?12,held_wall_ms=?13 WHERE id=?1",
+    [OVERTAKEN] = "UPDATE ticket SET overtaken=?2 WHERE id=?1",
+    [DELETE] = "DELETE FROM ticket WHERE id=?1",
+    [ARCHIVE] = "INSERT OR REPLACE INTO history(id,pid,uid,kind,prio,est_mb,slots,verdict,tenant,cmd,cwd,"
+                "asked_wall_ms,held_wall_ms,ended_wall_ms,waited_ms,ran_ms,outcome,status)"
+                " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18)",
+    /* Two for one: a history that is too long shrinks, in steps nobody notices (P8). */
+    [PRUNE] = "DELETE FROM history WHERE id IN (SELECT id FROM history ORDER BY id LIMIT 2)",
+    [FILL] = "UPDATE history SET status=?2,outcome='done' WHERE id=?1 AND status IS NULL AND outcome IN"
+             " ('owner died','lost')",
+    [CONFIG_SET] = "INSERT OR REPLACE INTO config(key,value) VALUES(?1,?2)",
+    [CONFIG_ALL] = "SELECT key,value FROM config ORDER BY key",
+    [LOAD] = "SELECT " TICKET_COLUMNS " FROM ticket ORDER BY id",
+};
+
+struct tg_store {
+    sqlite3 *db;
+    sqlite3_stmt *stmt[N_STATEMENTS];
+    uint64_t next_id;
+    uint64_t history_rows;
+    int log_pages;
+    char uuid[TG_STORE_UUID_BYTES];
+    char path[4096];
+    char why[4096 + 512]; /* names the path */
+};
+
+const char *tg_store_uuid(const struct tg_store *s)
+{
+    return s->uuid;
+}
+
+const char *tg_store_path(const struct tg_store *s)
+{
+    return s->path;
+}
+
+const char *tg_store_why(const struct tg_store *s)
+{
+    return s->why;
+}
+
+uint64_t tg_store_next_id(const struct tg_store *s)
+{
+    return s->next_id;
+}
+
+static int errno_of(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return 0;
+    case SQLITE_FULL:
+        return -ENOSPC;
+    case SQLITE_READONLY:
+        return -EROFS;
+    case SQLITE_NOMEM:
+        return -ENOMEM;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return -EBUSY;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return -EBADMSG;
+    case SQLITE_CANTOPEN:
+        return -EACCES;
+    default:
+        return -EIO;
+    }
+}
+
+static int fail(struct tg_store *s, int rc)
+{
+    int err = errno_of(rc);
+    if (err)
+        snprintf(s->why, sizeof(s->why), "%s: %s", s->path, s->db ? sqlite3_errmsg(s->db) : strerror(-err));
+    return err;
+}
+
+/* Runs a statement that returns no rows and readies it for the next time. */
+static int step(struct tg_store *s, enum statement which)
+{
+    int rc = sqlite3_step(s->stmt[which]);
+    int err = fail(s, rc);
+    sqlite3_reset(s->stmt[which]);
+    return err;
+}
+
+static int begin(struct tg_store *s)
+{
+    return step(s, BEGIN);
+}
+
+/* Commits when all went well, else takes everything back; returns the first error. */
+static int finish(struct tg_store *s, int err)
+{
+    if (!err)
+        err = step(s, COMMIT);
+    if (err && !sqlite3_get_autocommit(s->db)) {
+        char why[sizeof(s->why)];
+        memcpy(why, s->why, sizeof(why));
+        step(s, ROLLBACK);
+        memcpy(s->why, why, sizeof(why));
+    }
+    return err;
+}
+
+static void bind_int(sqlite3_stmt *st, int at, uint64_t v)
+{
+    sqlite3_bind_int64(st, at, (sqlite3_int64)v);
+}
+
+static void bind_text(sqlite3_stmt *st, int at, const char *text)
+{
+    sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC);
+}
+
+static int put_insert(struct tg_store *s, const struct tg_ticket *t)
+{
+    sqlite3_stmt *st = s->stmt[INSERT];
+    const uint64_t numbers[] = {t->id, (uint64_t)t->owner.pid, t->owner.start_ticks};
+    for (int i = 0; i < 3; i++)
+        bind_int(st, 1 + i, numbers[i]);
+    bind_text(st, 4, t->owner.boot_id);
+    const uint64_t more[] = {t->uid,       t->kind,        t->state, (uint64_t)t->prio,
+                             t->est_mb,    t->est_default, t->slots, t->max_conc,
+                             t->overtaken, t->verdict,     t->acked, t->cancelled};
+    for (int i = 0; i < 12; i++)
+        bind_int(st, 5 + i, more[i]);
+    bind_text(st, 17, t->tenant);
+    bind_text(st, 18, t->cmd);
+    bind_text(st, 19, t->cwd);
+    bind_int(st, 20, t->asked_boot_ms);
+    bind_int(st, 21, t->asked_wall_ms);
+    bind_int(st, 22, t->held_boot_ms);
+    bind_int(st, 23, t->held_wall_ms);
+    return step(s, INSERT);
+}
+
+static int put_update(struct tg_store *s, const struct tg_ticket *t)
+{
+    const uint64_t v[] = {t->id,        t->state,        (uint64_t)t->prio, t->est_mb,  t->est_default,
+                          t->slots,     t->max_conc,     t->overtaken,      t->verdict, t->acked,
+                          t->cancelled, t->held_boot_ms, t->held_wall_ms};
+    for (int i = 0; i < 13; i++)
+        bind_int(s->stmt[UPDATE], 1 + i, v[i]);
+    return step(s, UPDATE);
+}
+
+int tg_store_insert(struct tg_store *s, const struct tg_ticket *t)
+{
+    return put_insert(s, t);
+}
+
+int tg_store_update(struct tg_store *s, const struct tg_ticket *t)
+{
+    return put_update(s, t);
+}
+
+int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front)
+{
+    int err = begin(s);
+    if (err)
+        return err;
+    err = insert ? put_insert(s, t) : put_update(s, t);
+    if (!err && front) {
+        bind_int(s->stmt[OVERTAKEN], 1, front->id);
+        bind_int(s->stmt[OVERTAKEN], 2, front->overtaken);
+        err = step(s, OVERTAKEN);
+    }
+    return finish(s, err);
+}
+
+/* A duration of the boot clock; unknown when the clock is another boot's or the record is nonsense. */
+static void bind_span(sqlite3_stmt *st, int at, uint64_t from, uint64_t to, bool known)
+{
+    if (known && from <= to)
+        bind_int(st, at, to - from);
+    else
+        sqlite3_bind_null(st, at);
+}
+
+static int put_archive(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status)
+{
+    sqlite3_stmt *st = s->stmt[ARCHIVE];
+    const uint64_t v[] = {
+        t->id, (uint64_t)t->owner.pid, t->uid, t->kind, (uint64_t)t->prio, t->est_mb, t->slots, t->verdict};
+    for (int i = 0; i < 8; i++)
+        bind_int(st, 1 + i, v[i]);
+    bind_text(st, 9, t->tenant);
+    bind_text(st, 10, t->cmd);
+    bind_text(st, 11, t->cwd);
+    bind_int(st, 12, t->asked_wall_ms);
+    bind_int(st, 13, t->held_wall_ms);
+    bind_int(st, 14, tg_clock_wall_ms());
+    uint64_t now = tg_clock_boot_ms();
+    bool held = t->held_boot_ms > 0;
+    bool known = outcome != TG_OUTCOME_LOST; /* the lost ended some time ago, perhaps in another boot */
+    bind_span(st, 15, t->asked_boot_ms, held ? t->held_boot_ms : now, known || held);
+    bind_span(st, 16, t->held_boot_ms, now, known && held);
+    bind_text(st, 17, tg_outcome_name(outcome));
+    if (status >= 0)
+        sqlite3_bind_int64(st, 18, status);
+    else
+        sqlite3_bind_null(st, 18);
+    return step(s, ARCHIVE);
+}
+
+int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status)
+{
+    int err = begin(s);
+    if (err)
+        return err;
+    bind_int(s->stmt[DELETE], 1, t->id);
+    err = step(s, DELETE);
+    if (!err)
+        err = put_archive(s, t, outcome, status);
+    uint64_t rows = s->history_rows + 1;
+    if (!err && rows > TG_HISTORY_ROWS) {
+        err = step(s, PRUNE);
+        rows -= rows > 2 ? 2 : rows;
+    }
+    err = finish(s, err);
+    if (!err)
+        s->history_rows = rows;
+    return err;
+}
+
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, bool *ret_found)
+{
+    bind_int(s->stmt[FILL], 1, id);
+    sqlite3_bind_int64(s->stmt[FILL], 2, status);
+    int err = step(s, FILL);
+    if (!err)
+        *ret_found = sqlite3_changes(s->db) > 0;
+    return err;
+}
+
+int tg_store_config_set(struct tg_store *s, const char *key, const char *value)
+{
+    bind_text(s->stmt[CONFIG_SET], 1, key);
+    bind_text(s->stmt[CONFIG_SET], 2, value);
+    return step(s, CONFIG_SET);
+}
+
+static const char *text_of(sqlite3_stmt *st, int column)
+{
+    const unsigned char *text = sqlite3_column_text(st, column);
+    return text ? (const char *)text : "";
+}
+
+int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),
+                         void *ctx)
+{
+    sqlite3_stmt *st = s->stmt[CONFIG_ALL];
+    int rc;
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+        take(ctx, text_of(st, 0), text_of(st, 1));
+    int err = fail(s, rc);
+    sqlite3_reset(st);
+    return err;
+}
+
+/* One column as a number within [min, max]; *bad is set otherwise. */
+static int64_t number_of(sqlite3_stmt *st, int column, int64_t min, int64_t max, bool *bad)
+{
+    int64_t v = sqlite3_column_int64(st, column);
+    if (sqlite3_column_type(st, column) != SQLITE_INTEGER || v < min || v > max) {
+        *bad = true;
+        return min;
+    }
+    return v;
+}
+
+/* A text for showing, made harmless whatever the row says. */
+static char *shown(sqlite3_stmt *st, int column, size_t max_bytes)
+{
+    return tg_display_text(text_of(st, column), max_bytes);
+}
+
+/* The ticket of the current row; NULL when it breaks a bound of ticket.h or memory is short. */
+static struct tg_ticket *ticket_of(sqlite3_stmt *st)
+{
+    struct tg_ticket *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    bool bad = false;
+    t->id = (uint64_t)number_of(st, 0, 1, ID_MAX, &bad);
+    t->owner.pid = (pid_t)number_of(st, 1, 2, INT_MAX, &bad);
+    t->owner.start_ticks = (uint64_t)number_of(st, 2, 0, INT64_MAX, &bad);
+    const char *boot_id = text_of(st, 3);
+    bad |= strlen(boot_id) != TG_BOOT_ID_BYTES - 1;
+    snprintf(t->owner.boot_id, sizeof(t->owner.boot_id), "%s", boot_id);
+    t->uid = (uid_t)number_of(st, 4, 0, UINT32_MAX, &bad);
+    t->kind = (enum tg_ticket_kind)number_of(st, 5, TG_KIND_RUN, TG_KIND_WAIT_ADMIT, &bad);
+    t->state = (enum tg_ticket_state)number_of(st, 6, TG_WAIT, TG_HOLD, &bad);
+    t->prio = number_of(st, 7, INT64_MIN, INT64_MAX, &bad);
+    t->est_mb = (uint64_t)number_of(st, 8, 0, (int64_t)TG_EST_MAX_MB, &bad);
+    t->est_default = number_of(st, 9, 0, 1, &bad) != 0;
+    t->slots = (uint32_t)number_of(st, 10, 0, TG_SLOTS_MAX, &bad);
+    t->max_conc = (uint32_t)number_of(st, 11, 1, UINT32_MAX, &bad);
+    t->overtaken = (uint32_t)number_of(st, 12, 0, UINT32_MAX, &bad);
+    t->verdict = (enum tg_verdict_kind)number_of(st, 13, TG_QUEUE, TG_GRANT_BACKFILL, &bad);
+    t->acked = number_of(st, 14, 0, 1, &bad) != 0;
+    t->cancelled = number_of(st, 15, 0, 1, &bad) != 0;
+    t->tenant = shown(st, 16, TG_TENANT_BYTES);
+    t->cmd = shown(st, 17, TG_CMD_BYTES);
+    t->cwd = shown(st, 18, TG_CWD_BYTES);
+    t->asked_boot_ms = (uint64_t)number_of(st, 19, 0, INT64_MAX, &bad);
+    t->asked_wall_ms = (uint64_t)number_of(st, 20, 0, INT64_MAX, &bad);
+    t->held_boot_ms = (uint64_t)number_of(st, 21, 0, INT64_MAX, &bad);
+    t->held_wall_ms = (uint64_t)number_of(st, 22, 0, INT64_MAX, &bad);
+    if (bad || !t->tenant || !t->cmd || !t->cwd) {
+        tg_ticket_free(t);
+        return NULL;
+    }
+    t->saved = true;
+    return t;
+}
+
+static int drop_rows(struct tg_store *s, const int64_t *ids, size_t n)
+{
+    int err = 0;
+    for (size_t i = 0; i < n && !err; i++) {
+        sqlite3_bind_int64(s->stmt[DELETE], 1, ids[i]);
+        err = step(s, DELETE);
+    }
+    return err;
+}
+
+int tg_store_load(struct tg_store *s, struct tg_store_report *report,
+                  void (*take)(void *ctx, struct tg_ticket *t), void *ctx)
+{
+    sqlite3_stmt *st = s->stmt[LOAD];
+    int64_t bad_ids[256]; /* more than these are dropped at the next start */
+    size_t n_bad = 0;
+    int rc;
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+        struct tg_ticket *t = ticket_of(st);
+        if (t) {
+            take(ctx, t);
+            continue;
+        }
+        report->dropped_rows++;
+        if (n_bad < sizeof(bad_ids) / sizeof(bad_ids[0]))
+            bad_ids[n_bad++] = sqlite3_column_int64(st, 0);
+    }
+    int err = fail(s, rc);
+    sqlite3_reset(st);
+    return err ? err : drop_rows(s, bad_ids, n_bad);
+}
+
+int tg_store_log_pages(const struct tg_store *s)
+{
+    return s->log_pages;
+}
+
+void tg_store_checkpoint(struct tg_store *s)
+{
+    /* A failure leaves the log as it was: nothing is lost, and the next call tries again. */
+    sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    s->log_pages = 0;
+}
+
+static int on_log(void *ctx, sqlite3 *db, const char *name, int pages)
+{
+    (void)db;
+    (void)name;
+    ((struct tg_store *)ctx)->log_pages = pages;
+    return SQLITE_OK;
+}
+
+static int exec(struct tg_store *s, const char *sql)
+{
+    return fail(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
+}
+
+/* The first column of the first row, as a number. -ENODATA when there is no row or it is NULL. */
+static int ask_number(struct tg_store *s, const char *sql, int64_t *ret)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int err = rc == SQLITE_DONE ? -ENODATA : fail(s, rc);
+    if (!err && sqlite3_column_type(st, 0) != SQLITE_INTEGER)
+        err = -ENODATA;
+    if (!err)
+        *ret = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return err;
+}
+
+static int ask_text(struct tg_store *s, const char *sql, char *ret, size_t size)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    int err = rc == SQLITE_DONE ? -ENODATA : fail(s, rc);
+    if (!err)
+        snprintf(ret, size, "%s", text_of(st, 0));
+    sqlite3_finalize(st);
+    return err;
+}
+
+/* Tables and the store's name, in one transaction: a store exists whole or not at all. */
+static int create_schema(struct tg_store *s)
+{
+    char uuid[TG_STORE_UUID_BYTES];
+    char sql[256];
+    int err = tg_store_new_uuid(uuid);
+    if (!err)
+        err = exec(s, "BEGIN IMMEDIATE");
+    if (err)
+        return err;
+    err = exec(s, SCHEMA);
+    snprintf(sql, sizeof(sql), "INSERT INTO meta VALUES('uuid','%s'); PRAGMA user_version=%d", uuid,
+             TG_STORE_SCHEMA);
+    if (!err)
+        err = exec(s, sql);
+    if (!err)
+        err = exec(s, "COMMIT");
+    if (err && !sqlite3_get_autocommit(s->db))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return err;
+}
+
+/* -EBADMSG when the pages do not hang together. */
+static int check_pages(struct tg_store *s)
+{
+    char verdict[256] = "";
+    int err = ask_text(s, "PRAGMA quick_check(1)", verdict, sizeof(verdict));
+    if (err == -ENODATA || (!err && strcmp(verdict, "ok") != 0)) {
+        snprintf(s->why, sizeof(s->why), "%s: %.200s", s->path, verdict);
+        return -EBADMSG;
+    }
+    return err;
+}
+
+/* Statements, the name and the counters of a store whose schema is ours. A table or column that is missing is
+ * corruption too: nobody but this program writes the file. */
+static int prepare(struct tg_store *s)
+{
+    for (int i = 0; i < N_STATEMENTS; i++) {
+        int rc = sqlite3_prepare_v3(s->db, SQL[i], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i], NULL);
+        if (rc != SQLITE_OK)
+            return (rc & 0xff) == SQLITE_ERROR ? (fail(s, rc), -EBADMSG) : fail(s, rc);
+    }
+    int err = ask_text(s, "SELECT value FROM meta WHERE key='uuid'", s->uuid, sizeof(s->uuid));
+    if (!err && strlen(s->uuid) != TG_STORE_UUID_BYTES - 1)
+        err = -EBADMSG;
+    int64_t last = 0;
+    int64_t rows = 0;
+    if (!err)
+        err =
+            ask_number(s,
+                       "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name='ticket'),0),"
+                       "coalesce((SELECT max(id) FROM ticket),0),coalesce((SELECT max(id) FROM history),0))",
+                       &last);
+    if (!err)
+        err = ask_number(s, "SELECT count(*) FROM history", &rows);
+    if (err == -ENODATA || (!err && (last < 0 || last >= ID_MAX)))
+        err = -EBADMSG;
+    if (err)
+        return err;
+    s->next_id = (uint64_t)last + 1;
+    s->history_rows = (uint64_t)rows;
+    return 0;
+}
+
+static int set_up(struct tg_store *s)
+{
+    int64_t version = 0;
+    sqlite3_busy_timeout(s->db, 0);
+    /* EXCLUSIVE before the first read: no shared-memory file, no lock calls per transaction. */
+    int err = exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                      "PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
+                      "PRAGMA cell_size_check=ON");
+    if (!err)
+        err = check_pages(s);
+    if (!err)
+        err = ask_number(s, "PRAGMA user_version", &version);
+    if (err)
+        return err;
+    if (version > TG_STORE_SCHEMA) {
+        snprintf(s->why, sizeof(s->why),
+                 "%s: the store has schema version %lld, this broker (" TG_VERSION
+                 ") knows versions up to %d: "
+                 "use the newer program",
+                 s->path, (long long)version, TG_STORE_SCHEMA);
+        return -EPROTONOSUPPORT;
+    }
+    sqlite3_wal_hook(s->db, on_log, s);
+    if (version == 0) {
+        int64_t tables = 0;
+        err = ask_number(s, "SELECT count(*) FROM sqlite_master", &tables);
+        if (!err)
+            err = tables == 0 ? create_schema(s) : -EBADMSG;
+        if (err)
+            return err;
+    }
+    return prepare(s);
+}
+
+void tg_store_close(struct tg_store *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < N_STATEMENTS; i++)
+        sqlite3_finalize(s->stmt[i]);
+    sqlite3_close(s->db);
+    free(s);
+}
+
+static int open_once(const char *path, struct tg_store **ret, char *why, size_t size)
+{
+    struct tg_store *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    snprintf(s->path, sizeof(s->path), "%s", path);
+    if (tg_store_is_link(path)) {
+        snprintf(why, size, "%s is a symbolic link: refused", path);
+        tg_store_close(s);
+        return -ELOOP;
+    }
+    int rc =
+        sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int err = rc == SQLITE_OK ? set_up(s) : fail(s, rc);
+    if (err) {
+        snprintf(why, size, "%s", s->why[0] ? s->why : strerror(-err));
+        tg_store_close(s);
+        return err;
+    }
+    *ret = s;
+    return 0;
+}
+
+int tg_store_open(const char *path, struct tg_store **ret, struct tg_store_report *report, char *why,
+                  size_t size)
+{
+    *report = (struct tg_store_report){0};
+    int err = open_once(path, ret, why, size);
+    if (err != -EBADMSG)
+        return err;
+    err = tg_store_quarantine(path, report->quarantined, sizeof(report->quarantined));
+    if (err) {
+        snprintf(why, size, "%s is corrupt and cannot be moved aside: %s", path, strerror(-err));
+        return err;
+    }
+    return open_once(path, ret, why, size);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A ticket: one owner's place in the queue or among the holders. Plain data; queue.c orders tickets, store.c
+ * keeps the first half of the fields, life.c moves them between states. A ticket that has ended is a row of
+ * the history and no struct any more.
+ *
+ *   (new) -> WAIT <-> PARKED      WAIT -> HOLD -> (ended)      HOLD not acknowledged -> PARKED
+ */
+#ifndef TG_BROKER_TICKET_H
+#define TG_BROKER_TICKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <tidegate/policy.h>
+
+#include "machine/proc.h"
+
+struct tg_peer;
+struct tg_watch;
+
+/* The numbers stand in the store: never renumber. */
+enum tg_ticket_state { TG_WAIT = 1, TG_PARKED = 2, TG_HOLD = 3 };
+enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
+
+/* Bounds of what one ticket may carry; the broker refuses (requests) or drops (rows of the store) more. */
+#define TG_EST_MAX_MB (UINT64_C(1) << 43)
+#define TG_SLOTS_MAX 1000000u
+#define TG_TENANT_BYTES 256u
+#define TG_CMD_BYTES 1024u
+#define TG_CWD_BYTES 4096u
+#define TG_PARENT_BYTES 128u
+
+struct tg_ticket {
+    /* Kept in the store. */
+    uint64_t id; /* arrival number (A1) */
+    struct tg_owner owner;
+    uid_t uid;
+    enum tg_ticket_kind kind;
+    enum tg_ticket_state state;
+    int64_t prio;
+    uint64_t est_mb;
+    uint32_t slots;
+    uint32_t max_conc;
+    uint32_t overtaken;
+    enum tg_verdict_kind verdict; /* of the grant; TG_QUEUE before it */
+    bool est_default;             /* nobody stated an estimate */
+    bool acked;                   /* the client has read its HOLD */
+    bool cancelled;               /* a running command was told to end */
+    char *tenant;                 /* owned; valid UTF-8 without control characters, like cmd and cwd */
+    char *cmd;
+    char *cwd;
+    uint64_t asked_boot_ms; /* CLOCK_BOOTTIME, for durations; order never comes from a clock */
+    uint64_t asked_wall_ms; /* for showing */
+    uint64_t held_boot_ms;  /* 0: not held yet */
+    uint64_t held_wall_ms;
+
+    /* Known to this process alone. */
+    bool saved;     /* the store has a row of it */
+    bool reply_due; /* its admit has not been answered yet */
+    bool adopted;   /* came from the store at the start and has not been asked for again */
+    bool dirty;     /* the store's row lags behind (it refused); written again later */
+    size_t place;   /* index among the holders or the parked ones */
+    uint64_t pass_no;
+    struct tg_verdict judged;  /* by pass number pass_no */
+    uint64_t resident_mb;      /* of its process tree, when last measured */
+    uint64_t kill_at_ms;       /* monotonic; 0: no cancellation runs */
+    uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
+    struct tg_watch *watch;
+    struct tg_peer *peer; /* who waits for the answer */
+    struct tg_ticket *peer_next;
+    struct tg_ticket *peer_prev;
+};
+
+/* A zeroed ticket with copies of the three texts; NULL on lack of memory. */
+struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd);
+/* Frees it; NULL is allowed. It must be in no queue and have no watch and no peer. */
+void tg_ticket_free(struct tg_ticket *t);
+
+const char *tg_ticket_kind_name(enum tg_ticket_kind kind);
+const char *tg_ticket_state_name(enum tg_ticket_state state);
+const char *tg_verdict_kind_name(enum tg_verdict_kind kind);
+
+/* The ticket as the policy sees it. */
+struct tg_candidate tg_ticket_candidate(const struct tg_ticket *t);
+
+#endif
