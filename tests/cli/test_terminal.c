@@ -106,7 +106,7 @@ static void expect(int master, const char *word)
         struct pollfd p = {.fd = master, .events = POLLIN};
         if (tg_clock_mono_ns() > end) {
             fprintf(stderr, "waited for %s, saw: %s\n", word, seen);
-            CHECK(!"the word came");
+            exit(1);
         }
         if (poll(&p, 1, 100) <= 0)
             continue;
