@@ -63,7 +63,8 @@ static void shed_inheritance(void)
     struct sigaction normal = {.sa_handler = SIG_DFL};
     for (int sig = 1; sig < NSIG; sig++)
         sigaction(sig, &normal, NULL);
-    static const __rlimit_resource_t limits[] = {RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE};
+    static const __rlimit_resource_t limits[] = {RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE,
+                                                 RLIMIT_NOFILE};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         struct rlimit r;
         if (getrlimit(limits[i], &r) == 0) {

@@ -41,6 +41,20 @@ own_failures_have_their_codes() {
   TIDEGATE_BROKER=/no/such/broker XDG_RUNTIME_DIR=$PLACE/tmp exits 125 "$TG" run -- touch ran
   [ ! -e ran ] || fail "a command ran"
 }
+the_path_is_searched_as_execvp_does() {
+  local place=$PLACE/path
+  mkdir -p "$place/a" "$place/b/tool" "$place/c"
+  printf '#!/bin/sh\necho c\n' >"$place/c/tool"
+  cp "$place/c/tool" "$place/a/tool" # not executable there
+  cp "$place/c/tool" here && chmod +x here
+  PATH=$place/a:$place/b exits 126 "$TG" run -- tool
+  PATH=$place/b: exits 126 "$TG" run -- tool
+  PATH=/nowhere exits 127 "$TG" run -- tool
+  chmod +x "$place/c/tool"
+  PATH=$place/a:$place/b:/dev/null/x:$place/c exits 0 "$TG" run -- tool
+  PATH=/nowhere: exits 0 "$TG" run -- here
+  (unset PATH; "$TG" run -- true) || fail "without PATH /bin is searched"
+}
 a_script_without_an_interpreter_line_runs() {
   printf 'echo "$1|$2"; exit 5\n' >noshebang && chmod +x noshebang
   exits 5 "$TG" run -- ./noshebang 'a b' '$HOME'
@@ -120,6 +134,7 @@ l2_a_parent_that_exits_at_once() {
 row w1_exit_codes_are_the_commands
 row w2_signals_are_seen
 row own_failures_have_their_codes
+row the_path_is_searched_as_execvp_does
 row a_script_without_an_interpreter_line_runs
 row w11_no_shell_reads_the_words
 row w_streams_and_surroundings_are_the_commands
