@@ -69,7 +69,7 @@ ended() { ! kill -0 "$1" 2>/dev/null || [ "$(awk '{ print $3 }' "/proc/$1/stat" 
 
 # hold FIFO: makes a holder that lasts until its fifo is opened for writing; the pid of its wrapper in BG.
 hold() {
-  mkfifo "$1"
+  rm -f "$1" "$1.log" && mkfifo "$1"
   in_background "$TG" run -m 10 -- sh -c "echo in >>$1.log; read x <$1"
   until_true 5 test -s "$1.log" || fail "the holder $1 did not start"
 }
