@@ -12,11 +12,12 @@
 
 #define LOAD_MAX UINT64_C(1000000)
 #define DEFAULT_MB UINT64_C(1000)
+#define OVERTAKE_BOUND_MAX UINT64_C(1000000)
 #define IDLE_EXIT_MS UINT64_C(60000)
 #define IDLE_EXIT_MAX_MS (UINT64_C(365) * 86400000)
 
-const char *const tg_config_keys[TG_CONFIG_KEYS] = {"slots",       "load",       "floor-mb",
-                                                    "backfill-mb", "default-mb", "idle-exit"};
+const char *const tg_config_keys[TG_CONFIG_KEYS] = {
+    "slots", "load", "floor-mb", "backfill-mb", "default-mb", "memory-mb", "overtake-bound", "idle-exit"};
 
 void tg_config_defaults(struct tg_config *ret)
 {
@@ -25,6 +26,8 @@ void tg_config_defaults(struct tg_config *ret)
                               .floor_mb = TG_DEFAULT_FLOOR_MB,
                               .backfill_mb = TG_DEFAULT_BACKFILL_MB,
                               .default_mb = DEFAULT_MB,
+                              .budget_mb = TG_NO_BUDGET,
+                              .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
                               .idle_exit_ms = IDLE_EXIT_MS};
 }
 
@@ -88,6 +91,23 @@ static int set_mb(uint64_t *field, const char *value)
     return 0;
 }
 
+static int set_budget(struct tg_config *c, const char *value)
+{
+    if (strcmp(value, "off") != 0)
+        return set_mb(&c->budget_mb, value);
+    c->budget_mb = TG_NO_BUDGET;
+    return 0;
+}
+
+static int set_overtake_bound(struct tg_config *c, const char *value)
+{
+    uint64_t n;
+    if (tg_parse_u64(value, 0, OVERTAKE_BOUND_MAX, &n))
+        return -EINVAL;
+    c->overtake_bound = (uint32_t)n;
+    return 0;
+}
+
 static int set_idle_exit(struct tg_config *c, const char *value)
 {
     uint64_t ms;
@@ -104,6 +124,8 @@ static const char *const rules[TG_CONFIG_KEYS] = {
     "a size in MB, or with a suffix M, G or T",
     "a size in MB, or with a suffix M, G or T",
     "a size in MB, or with a suffix M, G or T",
+    "a size in MB, or with a suffix M, G or T, or off",
+    "a number from 0 (nobody is ever passed) to 1000000",
     "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
 };
 
@@ -137,12 +159,18 @@ int tg_config_set(struct tg_config *config, const char *key, const char *value, 
         err = set_mb(&config->default_mb, value);
         break;
     case 5:
+        err = set_budget(config, value);
+        break;
+    case 6:
+        err = set_overtake_bound(config, value);
+        break;
+    case 7:
         err = set_idle_exit(config, value);
         break;
     default:
         snprintf(why, size,
                  "there is no setting '%.60s': the settings are slots, load, floor-mb, backfill-mb, "
-                 "default-mb and idle-exit",
+                 "default-mb, memory-mb, overtake-bound and idle-exit",
                  key);
         return -ENOENT;
     }
@@ -186,6 +214,15 @@ int tg_config_get(const struct tg_config *config, const char *key, char *ret, si
         snprintf(ret, size, "%" PRIu64, config->default_mb);
         return 0;
     case 5:
+        if (config->budget_mb == TG_NO_BUDGET)
+            snprintf(ret, size, "off");
+        else
+            snprintf(ret, size, "%" PRIu64, config->budget_mb);
+        return 0;
+    case 6:
+        snprintf(ret, size, "%u", config->overtake_bound);
+        return 0;
+    case 7:
         if (config->idle_exit_ms % 1000 == 0)
             snprintf(ret, size, "%" PRIu64, config->idle_exit_ms / 1000);
         else
@@ -202,8 +239,9 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                     : config->load == TG_LOAD_GATE_AUTO ? (uint64_t)cores * 1000
                                                         : config->load_limit_milli;
     return (struct tg_gates){.slots = config->slots_auto ? cores : config->slots,
-                             .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
+                             .overtake_bound = config->overtake_bound,
                              .load_limit_milli = load,
                              .floor_mb = config->floor_mb,
-                             .backfill_mb = config->backfill_mb};
+                             .backfill_mb = config->backfill_mb,
+                             .budget_mb = config->budget_mb};
 }

@@ -12,7 +12,7 @@ void tg_explain_never(const struct tg_verdict *v, char *ret, size_t size)
     else
         snprintf(ret, size,
                  "needs %" PRIu64 " MB, this machine can give at most %" PRIu64
-                 " MB (its memory less the floor)",
+                 " MB (its memory less the floor, or the budget)",
                  v->need, v->limit);
 }
 
@@ -23,12 +23,22 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
         snprintf(ret, size, "about to start");
         break;
     case TG_WHY_SLOTS:
+        if (v->limit == 0) {
+            snprintf(ret, size, "waits: admission is paused (slots is 0)");
+            break;
+        }
         snprintf(ret, size, "waits for slots: needs %" PRIu64 ", %" PRIu64 " of %" PRIu64 " are held",
                  v->need, v->have, v->limit);
         break;
     case TG_WHY_MEMORY:
         snprintf(ret, size, "waits for memory: needs %" PRIu64 " MB, %" PRIu64 " MB are free", v->need,
                  v->have);
+        break;
+    case TG_WHY_BUDGET:
+        snprintf(ret, size,
+                 "waits for memory: needs %" PRIu64 " MB, %" PRIu64 " MB of the budget of %" PRIu64
+                 " MB are promised",
+                 v->need, v->have, v->limit);
         break;
     case TG_WHY_LOAD:
         snprintf(ret, size,

@@ -223,8 +223,9 @@ json_t *tg_ops_hold_reply(const struct tg_broker *b, const struct tg_ticket *t, 
 {
     char env[80];
     snprintf(env, sizeof(env), "%llu:%s", (unsigned long long)t->id, tg_store_uuid(b->store));
-    return json_pack("{s:b,s:s,s:I,s:s,s:s}", "ok", 1, "state", "HOLD", "ticket", (json_int_t)t->id,
-                     "verdict", verdict ? verdict : tg_verdict_kind_name(t->verdict), "env", env);
+    return json_pack("{s:b,s:s,s:I,s:s,s:s,s:I}", "ok", 1, "state", "HOLD", "ticket", (json_int_t)t->id,
+                     "verdict", verdict ? verdict : tg_verdict_kind_name(t->verdict), "env", env,
+                     "granted_boot_ns", (json_int_t)tg_clock_read_ns(CLOCK_BOOTTIME));
 }
 
 /* From here on the decision answers. */

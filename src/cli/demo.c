@@ -22,7 +22,7 @@
 
 #define DEFAULT_DIR "/usr/share"
 
-enum { FILES_MAX = 4000, BYTES_MAX = 64 << 20 };
+enum { FILES_MAX = 16000, BYTES_MAX = 64 << 20 };
 
 static volatile sig_atomic_t interrupted;
 

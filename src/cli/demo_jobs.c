@@ -44,7 +44,7 @@ void tg_demo_board_init(struct tg_demo_board *b, const struct tg_demo *demo, uin
     }
 }
 
-enum { ARGS_MAX = 600, SLICE_BYTES = 6 << 20 };
+enum { ARGS_MAX = 3000, SLICE_BYTES = 6 << 20 };
 
 /* The command of job i over its share of the files: about SLICE_BYTES, at least one file. */
 static void command_of(const struct tg_demo *demo, unsigned i, char **argv, unsigned used)
