@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 static const char verb[] = "cancel";
 
 int tg_verb_cancel(int argc, char **argv)

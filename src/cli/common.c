@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 bool tg_prototype;
 
 const char *tg_line_prefix(void)

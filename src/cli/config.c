@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
 static const char verb[] = "config";
 
 /* "KEY VALUE" a line; with a key asked for, its value alone. */

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static const char verb[] = "status";
 
 static uint64_t number(const json_t *object, const char *key)

@@ -27,7 +27,7 @@ static bool read_arguments(int argc, char **argv, struct tg_admit_ask *ask)
     return tg_arg_pid(verb, argv[1], &ask->pid) &&
            tg_arg_i64(verb, "prio", argv[2], TG_PRIO_MIN, TG_PRIO_MAX, &ask->prio) &&
            tg_arg_u64(verb, "est_mb", argv[3], 0, TG_EST_MB_MAX, &ask->est_mb) &&
-           tg_arg_u64(verb, "max_conc", argv[4], 1, TG_SLOTS_MAX, &ask->max_conc) &&
+           tg_arg_u64(verb, "max_conc", argv[4], 1, UINT32_MAX, &ask->max_conc) &&
            tg_arg_u64(verb, "max_wait_ms", argv[5], 0, TG_WAIT_MS_MAX, &ask->wait_ms);
 }
 

@@ -81,13 +81,26 @@ static void take(struct tg_forward *f, pid_t child, const siginfo_t *info)
     case SIGTSTP:
     case SIGTTIN:
     case SIGTTOU:
-        f->asked_to_stop = true;
+        f->asked_to_stop = info->si_signo;
         break;
     case SIGCONT:
-        f->asked_to_stop = false;
+        f->asked_to_stop = 0;
         break;
     }
     forward(f, child, info);
+}
+
+/* Both of us were asked to stop (by the terminal's key, or one by the other) and the command has: stop as
+ * well, by the same signal, so that the shell sees its job stopped. SIGCONT is the next signal taken. */
+static void stop_too(struct tg_forward *f)
+{
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, f->asked_to_stop);
+    raise(f->asked_to_stop);
+    f->asked_to_stop = 0;
+    sigprocmask(SIG_UNBLOCK, &one, NULL); /* here we stop, until somebody continues us */
+    sigprocmask(SIG_BLOCK, &one, NULL);
 }
 
 int tg_forward_wait(struct tg_forward *f, pid_t child)
@@ -102,10 +115,8 @@ int tg_forward_wait(struct tg_forward *f, pid_t child)
             return status;
         if (got)
             take(f, child, &info);
-        /* Both of us were asked to stop (by the terminal's key, or one by the other) and the command has:
-         * stop as well, so that the shell sees its job stopped. SIGCONT will be the next signal taken. */
         if (f->child_stopped && f->asked_to_stop)
-            raise(SIGSTOP);
+            stop_too(f);
     }
 }
 

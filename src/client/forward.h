@@ -20,7 +20,7 @@ struct tg_forward {
     bool chld_changed;
     int terminal;       /* a standard stream that is our controlling terminal, with us in front; -1: none */
     bool child_stopped; /* by a stop signal */
-    bool asked_to_stop; /* we got one too */
+    int asked_to_stop;  /* the one that we got too, or 0 */
 };
 
 /* Before the fork: blocks every signal and makes sure that the child can be waited for. */

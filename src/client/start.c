@@ -9,13 +9,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,31 +54,6 @@ static int find_broker(struct tg_client *c, char path[TG_PATH_BYTES])
                           TG_LIBEXECDIR);
 }
 
-/* What a process inherits unseen: signals, limits, processors, niceness, umask. Failing is no reason to
- * stop: the broker works under what is left. */
-static void shed_inheritance(void)
-{
-    struct sigaction normal = {.sa_handler = SIG_DFL};
-    for (int sig = 1; sig < NSIG; sig++)
-        sigaction(sig, &normal, NULL);
-    static const int limits[] = {RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE};
-    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        struct rlimit r;
-        if (getrlimit(limits[i], &r) == 0) {
-            r.rlim_cur = r.rlim_max;
-            setrlimit(limits[i], &r);
-        }
-    }
-    unsigned char every[1024];
-    memset(every, 0xff, sizeof(every));
-    sched_setaffinity(0, sizeof(every), (const cpu_set_t *)every);
-    setpriority(PRIO_PROCESS, 0, 0);
-    umask(077);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 static void say(int fd, const char *text)
 {
     if (write(fd, text, strlen(text)) < 0)
@@ -90,7 +63,7 @@ static void say(int fd, const char *text)
 /* The grandchild: becomes the broker, or says why not. */
 static void become_broker(const char *path, char *const argv[], int ready)
 {
-    shed_inheritance();
+    setpriority(PRIO_PROCESS, 0, 0); /* it serves everybody; where that is not allowed, it serves slowly */
     int null = open("/dev/null", O_RDWR);
     if (chdir("/") || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0) {
         say(ready, "error cannot open / or /dev/null\n");
@@ -222,8 +195,14 @@ int tg_start_broker(struct tg_client *c)
         return err;
     char ready_fd[4];
     snprintf(ready_fd, sizeof(ready_fd), "%d", READY_FD);
-    char *argv[] = {(char *)BROKER_NAME, (char *)"--socket",   c->paths.socket, (char *)"--store",
-                    c->paths.store,      (char *)"--ready-fd", ready_fd,        NULL};
+    char *argv[] = {(char *)BROKER_NAME,
+                    (char *)"--runtime-dir",
+                    c->paths.runtime_dir,
+                    (char *)"--state-dir",
+                    c->paths.state_dir,
+                    (char *)"--ready-fd",
+                    ready_fd,
+                    NULL};
     err = fork_twice(path, argv, ends[1]);
     close(ends[1]);
     err = err ? tg_client_fail(c, err, "cannot fork: %s", strerror(-err)) : await_ready(c, path, ends[0]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts the broker. It inherits nothing of the client: its own session, no descriptors but the ready pipe,
- * an empty environment, "/" as its directory, default signals, every usable processor and the hard limits.
+ * Starts the broker, which inherits nothing of the client: here it gets its own session, no descriptors but
+ * the ready pipe, an empty environment and "/" as its directory; signals, limits and processors it puts right
+ * itself, however it was started.
  */
 #ifndef TG_CLIENT_START_H
 #define TG_CLIENT_START_H

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# For the scripts here: a private place with a broker of its own (load gate off, two slots), what to check,
+# and an end that stops what was started, by its pid. Sourced with the build folder as $1.
+set -u
+BUILD=$(cd "$1" && pwd)
+TG=$BUILD/tidegate
+for exe in "$TG" "$BUILD/tidegate-broker"; do
+  [ -x "$exe" ] || { echo "SKIPPED: $exe is not built" >&2; exit 77; }
+done
+PLACE=$(mktemp -d /tmp/tg-cli-XXXXXX)
+export HOME=$PLACE XDG_RUNTIME_DIR=$PLACE/run XDG_STATE_HOME=$PLACE/state
+mkdir -m 700 "$PLACE/run" "$PLACE/state" "$PLACE/tmp"
+unset TIDEGATE_TICKET TIDEGATE_BROKER
+cd "$PLACE/tmp" || exit 1
+STARTED=()
+
+finish() {
+  local code=$? pid
+  for pid in "${STARTED[@]}"; do kill -KILL "$pid" 2>/dev/null; done
+  "$TG" stop --force >/dev/null 2>&1
+  chmod -R u+rwx "$PLACE"
+  rm -rf "$PLACE"
+  exit $code
+}
+trap finish EXIT
+
+fail() {
+  echo "${BASH_SOURCE[1]##*/}:${BASH_LINENO[0]}: ${FUNCNAME[1]}: $*" >&2
+  "$TG" status >&2
+  exit 1
+}
+row() { echo "$*" >&2; "$@"; }
+
+# until_true SECONDS COMMAND...: polls every 10 ms (this is the test's patience, not the program's).
+until_true() {
+  local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
+  shift
+  until "$@"; do
+    [ "${EPOCHREALTIME/./}" -lt $end ] || return 1
+    sleep 0.01
+  done
+}
+
+# exits CODE COMMAND...: runs it with output in out and err (files here); its exit code must be CODE.
+exits() {
+  local want=$1 got=0
+  shift
+  "$@" >out 2>err </dev/null || got=$?
+  [ "$got" = "$want" ] || { cat out err >&2; fail "'$*' gave exit code $got, not $want"; }
+}
+counts() { [ "$("$TG" status | head -n 1)" = "holders=$1 waiters=$2" ]; }
+must_count() { until_true 5 counts "$1" "$2" || fail "the counts are not holders=$1 waiters=$2"; }
+
+# field JSON-PATH: a value of status --json, by a plain python-free look: KEY of the first object that has it.
+json() { "$TG" status --json; }
+broker_pid() { json | sed -n '/"broker": {/,/}/s/.*"pid": \([0-9]*\).*/\1/p'; }
+# ticket_of WORD: the id of the ticket whose command has WORD in it.
+ticket_of() { "$TG" status | awk -v w="$1" '$0 ~ w && $1 ~ /^[0-9]+$/ { print $1; exit }'; }
+
+use_slots() { "$TG" config load off && "$TG" config slots "$1"; }
+
+# in_background COMMAND...: starts it, BG is its pid.
+in_background() {
+  "$@" </dev/null &
+  BG=$!
+  STARTED+=("$BG")
+}
+ended() { ! kill -0 "$1" 2>/dev/null || [ "$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)" = Z ]; }
+
+# hold FIFO: makes a holder that lasts until its fifo is opened for writing; the pid of its wrapper in BG.
+hold() {
+  rm -f "$1" "$1.log" && mkfifo "$1"
+  in_background "$TG" run -m 10 -- sh -c "echo in >>$1.log; read x <$1"
+  until_true 5 test -s "$1.log" || fail "the holder $1 did not start"
+}
+let_go() { echo >"$1"; }

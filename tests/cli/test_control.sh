@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+# status, prio, cancel, config, stop (O11, V1, V2, W16, A9).
+. "$(dirname "$0")/lib.sh"
+use_slots 1
+
+status_begins_with_the_counts_and_says_where() {
+  exits 0 "$TG" status
+  [ "$(head -n 1 out)" = "holders=0 waiters=0" ] || fail "it begins with $(head -n 1 out)"
+  grep -q "^broker .* pid $(broker_pid), on $XDG_RUNTIME_DIR/tidegate/" out || fail "no broker in $(cat out)"
+  grep -q "^store $XDG_STATE_HOME/tidegate/" out || fail "no store in $(cat out)"
+  hold a
+  in_background "$TG" run -q -p high -m 20 -- touch ran
+  must_count 1 1
+  exits 0 "$TG" status
+  grep -Eq "^ *[0-9]+ +holds +normal +10M" out || fail "no holder in $(cat out)"
+  grep -Eq "^ *[0-9]+ +#1 +high +20M .*touch ran" out || fail "no waiter in $(cat out)"
+  grep -q 'waits for slots' out || fail "not why, in $(cat out)"
+  let_go a
+  must_count 0 0
+  rm -f ran
+}
+w16_json_is_alone_on_standard_output() {
+  command -v python3 >/dev/null || return 0
+  local check='import json,sys
+s = json.load(sys.stdin)
+assert s["status_version"] == 1 and s["broker"]["pid"] > 1 and s["broker"]["version"]
+assert s["store"]["path"].startswith("/") and s["gates"]["slots"]["limit"] == 1
+assert isinstance(s["holders"], list) and isinstance(s["waiters"], list)
+print(len(s["holders"]), len(s["waiters"]))'
+  hold a
+  mkfifo b
+  in_background "$TG" run -q -- "$(printf 'a\033]0;x\007 "q\\ \377\n')" 2>/dev/null
+  in_background "$TG" run -q -- sh -c ': "$(printf "\377\033[2J\n")" '"'"'"\'"'"
+  must_count 1 1
+  "$TG" status --json 2>/dev/null | python3 -c "$check" >out || fail "status --json is not what it should be"
+  [ "$(cat out)" = "1 1" ] || fail "it lists $(cat out)"
+  "$TG" status | grep -q "$(printf '\033')" && fail "control bytes reach the terminal"
+  "$TG" stop --force 2>/dev/null
+  # Started anew by this very call, with whatever that has to say on standard error.
+  "$TG" status --json | python3 -c "$check" >/dev/null || fail "status --json that starts the broker"
+  let_go a
+  must_count 0 0
+  exits 125 sh -c "\"$TG\" status >/dev/full"
+}
+o11_prio_changes_the_order_at_once() {
+  hold a
+  rm -f order
+  in_background "$TG" run -q -- sh -c 'echo one >>order'
+  must_count 1 1
+  in_background "$TG" run -q -- sh -c 'echo two >>order'
+  must_count 1 2
+  in_background "$TG" run -q -p low -- sh -c 'echo three >>order'
+  must_count 1 3
+  exits 0 "$TG" prio "$(ticket_of three)" critical
+  exits 0 "$TG" prio "$(ticket_of one)" -7
+  "$TG" status | grep -Eq '#1 +critical .*three' || fail "status does not show it"
+  let_go a
+  must_count 0 0
+  [ "$(tr '\n' ' ' <order)" = "three two one " ] || fail "the order was $(tr '\n' ' ' <order)"
+  exits 125 "$TG" prio 999999999 high
+}
+cancel_in_each_state() {
+  local code=0 holder waiter
+  mkfifo c
+  in_background "$TG" run -q -- sh -c 'echo up >c.log; exec sleep 30'
+  holder=$BG
+  until_true 5 test -s c.log
+  in_background "$TG" run -v -- touch ran 2>c.err
+  waiter=$BG
+  must_count 1 1
+  exits 0 "$TG" cancel "$(ticket_of touch)"
+  wait "$waiter" || code=$?
+  [ $code = 125 ] || fail "a cancelled waiter exits $code"
+  grep -q cancelled c.err || fail "it does not say why: $(cat c.err)"
+  exits 0 "$TG" cancel "$(ticket_of sleep)"
+  code=0
+  wait "$holder" || code=$?
+  [ $code = 143 ] || fail "a cancelled holder exits $code"
+  must_count 0 0
+  exits 125 "$TG" cancel 999999999
+  [ ! -e ran ] || fail "a cancelled command ran"
+}
+config_is_live_and_kept() {
+  exits 0 "$TG" config
+  grep -qx 'slots 1' out && grep -qx 'load off' out || fail "config says $(cat out)"
+  exits 0 "$TG" config floor-mb 1000
+  [ -s out ] && fail "setting is not silent"
+  "$TG" stop
+  [ "$("$TG" config floor-mb)" = 1000 ] || fail "not kept over a restart"
+  exits 0 "$TG" config floor-mb 2048
+  hold a
+  in_background "$TG" run -q -- true
+  must_count 1 1
+  exits 0 "$TG" config slots 2
+  must_count 1 0
+  let_go a
+  must_count 0 0
+  exits 0 "$TG" config slots auto
+  exits 0 "$TG" config slots 1
+}
+stop_is_refused_with_waiters() {
+  hold a
+  in_background "$TG" run -q -- true
+  local waiter=$BG pid
+  must_count 1 1
+  exits 125 "$TG" stop
+  pid=$(broker_pid)
+  exits 0 "$TG" stop --force
+  ended "$pid" || fail "stop returned before the broker was gone"
+  must_count 1 1 # the waiter's next broker, with the holder adopted
+  let_go a
+  wait "$waiter" || fail "the waiter got lost"
+  must_count 0 0
+  pid=$(broker_pid)
+  exits 0 "$TG" stop
+  ended "$pid" || fail "stop returned before the broker was gone"
+  exits 0 "$TG" stop
+  [ "$(cat out)" = "no broker runs" ] || fail "it said $(cat out)"
+}
+row status_begins_with_the_counts_and_says_where
+row w16_json_is_alone_on_standard_output
+row o11_prio_changes_the_order_at_once
+row cancel_in_each_state
+row config_is_live_and_kept
+row stop_is_refused_with_waiters
