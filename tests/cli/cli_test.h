@@ -33,9 +33,11 @@ static inline void cli_setup(void)
 {
     const char *build = getenv("TG_BUILD_DIR");
     CHECK(build != NULL);
-    snprintf(cli_command, sizeof(cli_command), "%s/tidegate", build);
+    snprintf(cli_command, sizeof(cli_command), "%s/tidegate-broker", build);
     if (access(cli_command, X_OK) != 0)
         SKIP("%s is not built", cli_command);
+    snprintf(cli_command, sizeof(cli_command), "%s/tidegate", build);
+    CHECK_EQ(access(cli_command, X_OK), 0);
     snprintf(cli_dir, sizeof(cli_dir), "/tmp/tg-cli-XXXXXX");
     CHECK(mkdtemp(cli_dir) != NULL);
     CHECK_EQ(setenv("HOME", cli_dir, 1), 0);
