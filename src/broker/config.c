@@ -15,8 +15,8 @@
 #define IDLE_EXIT_MS UINT64_C(60000)
 #define IDLE_EXIT_MAX_MS (UINT64_C(365) * 86400000)
 
-const char *const tg_config_keys[TG_CONFIG_KEYS] = {"slots",       "load",       "floor-mb",
-                                                    "backfill-mb", "default-mb", "idle-exit"};
+const char *const tg_config_keys[TG_CONFIG_KEYS] = {"slots",     "load",       "floor-mb", "backfill-mb",
+                                                    "budget-mb", "default-mb", "idle-exit"};
 
 void tg_config_defaults(struct tg_config *ret)
 {
@@ -24,6 +24,7 @@ void tg_config_defaults(struct tg_config *ret)
                               .load = TG_LOAD_GATE_AUTO,
                               .floor_mb = TG_DEFAULT_FLOOR_MB,
                               .backfill_mb = TG_DEFAULT_BACKFILL_MB,
+                              .budget_mb = TG_NO_BUDGET,
                               .default_mb = DEFAULT_MB,
                               .idle_exit_ms = IDLE_EXIT_MS};
 }
@@ -88,6 +89,14 @@ static int set_mb(uint64_t *field, const char *value)
     return 0;
 }
 
+static int set_budget(struct tg_config *c, const char *value)
+{
+    if (strcmp(value, "off") != 0)
+        return set_mb(&c->budget_mb, value);
+    c->budget_mb = TG_NO_BUDGET;
+    return 0;
+}
+
 static int set_idle_exit(struct tg_config *c, const char *value)
 {
     uint64_t ms;
@@ -103,6 +112,7 @@ static const char *const rules[TG_CONFIG_KEYS] = {
     "a limit above 0 such as 2 or 1.5 (at most 1000000), auto (the usable cores), or off",
     "a size in MB, or with a suffix M, G or T",
     "a size in MB, or with a suffix M, G or T",
+    "a size in MB, or with a suffix M, G or T, for all estimates together, or off",
     "a size in MB, or with a suffix M, G or T",
     "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
 };
@@ -134,15 +144,18 @@ int tg_config_set(struct tg_config *config, const char *key, const char *value, 
         err = set_mb(&config->backfill_mb, value);
         break;
     case 4:
-        err = set_mb(&config->default_mb, value);
+        err = set_budget(config, value);
         break;
     case 5:
+        err = set_mb(&config->default_mb, value);
+        break;
+    case 6:
         err = set_idle_exit(config, value);
         break;
     default:
         snprintf(why, size,
                  "there is no setting '%.60s': the settings are slots, load, floor-mb, backfill-mb, "
-                 "default-mb and idle-exit",
+                 "budget-mb, default-mb and idle-exit",
                  key);
         return -ENOENT;
     }
@@ -183,9 +196,15 @@ int tg_config_get(const struct tg_config *config, const char *key, char *ret, si
         snprintf(ret, size, "%" PRIu64, config->backfill_mb);
         return 0;
     case 4:
-        snprintf(ret, size, "%" PRIu64, config->default_mb);
+        if (config->budget_mb == TG_NO_BUDGET)
+            snprintf(ret, size, "off");
+        else
+            snprintf(ret, size, "%" PRIu64, config->budget_mb);
         return 0;
     case 5:
+        snprintf(ret, size, "%" PRIu64, config->default_mb);
+        return 0;
+    case 6:
         if (config->idle_exit_ms % 1000 == 0)
             snprintf(ret, size, "%" PRIu64, config->idle_exit_ms / 1000);
         else
@@ -205,5 +224,6 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                              .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
                              .load_limit_milli = load,
                              .floor_mb = config->floor_mb,
-                             .backfill_mb = config->backfill_mb};
+                             .backfill_mb = config->backfill_mb,
+                             .budget_mb = config->budget_mb};
 }

@@ -30,6 +30,11 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
         snprintf(ret, size, "waits for memory: needs %" PRIu64 " MB, %" PRIu64 " MB are free", v->need,
                  v->have);
         break;
+    case TG_WHY_BUDGET:
+        snprintf(ret, size,
+                 "waits for the budget: needs %" PRIu64 " MB, %" PRIu64 " of %" PRIu64 " MB are booked",
+                 v->need, v->have, v->limit);
+        break;
     case TG_WHY_LOAD:
         snprintf(ret, size,
                  "waits for load: %" PRIu64 ".%02" PRIu64 " now, must be below %" PRIu64 ".%02" PRIu64,
