@@ -62,8 +62,8 @@ void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool meas
     const struct tg_queue *q = &b->queue;
     struct tg_usage u = {.slots_held = q->slots_held,
                          .heavy_holders = q->heavy_holders,
-                         .reserved_mb = reserved_mb(q, measured),
-                         .booked_mb = q->promised_mb};
+                         .booked_mb = q->promised_mb,
+                         .reserved_mb = reserved_mb(q, measured)};
     struct tg_load load;
     if (gates->load_limit_milli != TG_LOAD_OFF && tg_load_read(&b->root, &load) == 0) {
         u.load_known = true;

@@ -12,7 +12,7 @@ void tg_explain_never(const struct tg_verdict *v, char *ret, size_t size)
     else
         snprintf(ret, size,
                  "needs %" PRIu64 " MB, this machine can give at most %" PRIu64
-                 " MB (its memory less the floor, or the budget)",
+                 " MB (its memory less the floor)",
                  v->need, v->limit);
 }
 
@@ -36,8 +36,7 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
         break;
     case TG_WHY_BUDGET:
         snprintf(ret, size,
-                 "waits for memory: needs %" PRIu64 " MB, %" PRIu64 " MB of the budget of %" PRIu64
-                 " MB are promised",
+                 "waits for the budget: needs %" PRIu64 " MB, %" PRIu64 " of %" PRIu64 " MB are booked",
                  v->need, v->have, v->limit);
         break;
     case TG_WHY_LOAD:

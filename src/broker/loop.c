@@ -370,17 +370,13 @@ static void close_handle(uv_handle_t *handle, void *ctx)
         uv_close(handle, NULL);
 }
 
-/* Nothing is written to the store here: stopping is a crash that cleans up its memory. */
-static void tear_down(struct tg_broker *b)
+/* Every descriptor of the loop, and the memory behind it. */
+static void close_loop(struct tg_broker *b)
 {
-    if (b->socket_bound)
-        unlink(b->socket_path);
-    b->stopping = true;
     struct tg_peer *peer;
     while ((peer = TAILQ_FIRST(&b->peers)) != NULL) {
         while (peer->tickets)
             tg_peer_detach(peer->tickets);
-        b->n_fresh = 0;
         tg_peer_close(peer);
     }
     struct tg_ticket **lists[] = {b->queue.waiters, b->queue.holders, b->queue.parked};
@@ -389,21 +385,32 @@ static void tear_down(struct tg_broker *b)
         for (size_t j = 0; j < n[i]; j++)
             tg_watch_stop(lists[i][j]);
     }
+    uv_walk(&b->loop, close_handle, NULL);
+    uv_run(&b->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&b->loop);
+}
+
+/* Nothing is written to the store here: stopping is a crash that cleans up its memory. Clients see the end of
+ * their connections last: whoever sees it finds the store free and may start the next broker. */
+static void tear_down(struct tg_broker *b)
+{
+    b->stopping = true;
+    if (b->socket_bound)
+        unlink(b->socket_path);
+    tg_store_close(b->store);
+    b->store = NULL;
+    if (b->lock_fd >= 0)
+        close(b->lock_fd);
+    close_loop(b);
     struct tg_ended *e;
     while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
         TAILQ_REMOVE(&b->ended, e, link);
         tg_ticket_free(e->ticket);
         free(e);
     }
-    uv_walk(&b->loop, close_handle, NULL);
-    uv_run(&b->loop, UV_RUN_DEFAULT);
-    uv_loop_close(&b->loop);
     tg_queue_done(&b->queue);
     free(b->fresh);
     free(b->grants);
-    tg_store_close(b->store);
-    if (b->lock_fd >= 0)
-        close(b->lock_fd);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)

@@ -201,15 +201,13 @@ static int fit(struct tg_broker *b, struct request *r, json_t **ret_error)
     struct tg_verdict v = {0};
     usage.mem_total_mb = b->total_mb;
     if (!r->est_given) {
-        uint64_t most = tg_sat_sub_u64(usage.mem_total_mb, gates.floor_mb);
-        r->est_mb = b->config.default_mb;
-        if (usage.mem_total_mb > 0 && r->est_mb > most)
-            r->est_mb = most; /* a job that states nothing is never too large */
+        /* A job that states nothing is never too large. */
+        uint64_t most = usage.mem_total_mb ? tg_sat_sub_u64(usage.mem_total_mb, gates.floor_mb) : UINT64_MAX;
+        most = most < gates.budget_mb ? most : gates.budget_mb;
+        r->est_mb = b->config.default_mb < most ? b->config.default_mb : most;
     }
     struct tg_candidate c = {.est_mb = r->est_mb, .slots = r->slots};
-    enum tg_why why = tg_never_fits(&gates, &usage, &c, &v);
-    /* slots = 0 is a pause, not the size of the machine: everybody waits. */
-    if (why == TG_WHY_NONE || (why == TG_WHY_NEVER_FITS_SLOTS && gates.slots == 0))
+    if (tg_never_fits(&gates, &usage, &c, &v) == TG_WHY_NONE)
         return 0;
     char text[200];
     tg_explain_never(&v, text, sizeof(text));

@@ -63,6 +63,8 @@ static json_t *gates_object(struct tg_broker *b, const struct tg_gates *g, const
     set_number_or_null(memory, "available_mb", u->mem_available_mb, u->mem_known);
     set_number_or_null(memory, "total_mb", u->mem_total_mb, u->mem_known);
     set_number(memory, "reserved_mb", u->reserved_mb);
+    set_number(memory, "booked_mb", u->booked_mb);
+    set_number_or_null(memory, "budget_mb", g->budget_mb, g->budget_mb != TG_NO_BUDGET);
     json_t *gates = json_object();
     set(gates, "slots", slots);
     set(gates, "load", load);

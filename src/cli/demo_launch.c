@@ -82,7 +82,7 @@ static int configure(const struct tg_demo *demo, struct tg_demo_board *b)
     int err = set_config(demo, "slots", 0); /* nobody starts before all are there */
     err = err ? err : set_config(demo, "load", UINT64_MAX);
     err = err ? err : set_config(demo, "floor-mb", 0);
-    err = err ? err : set_config(demo, "memory-mb", b->limits.budget_mb);
+    err = err ? err : set_config(demo, "budget-mb", b->limits.budget_mb);
     err = err ? err : set_config(demo, "backfill-mb", 3 * b->unit_mb);
     return err ? err : set_config(demo, "overtake-bound", b->limits.overtake_bound);
 }
