@@ -94,6 +94,13 @@ static void announce(struct tg_engine *e, uint32_t level, uint32_t tenant)
     tg_wake_one(e);
 }
 
+/* Fills a position that was reserved; scanning workers use no entries. */
+static void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, uint32_t cell)
+{
+    if (!(e->flags & TG_ENGINE_SCAN))
+        tg_index_fill(q, position, cell);
+}
+
 /* Writes one slot and publishes it; the queue entry is the caller's. */
 static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t tenant,
                            uint32_t level, uint32_t opcode, const uint32_t *args, size_t arg_count,
@@ -127,7 +134,7 @@ static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint
     uint64_t position = tg_index_reserve_mp(q, 1);
     struct tg_ticket ticket = {e->side[slot].generation + 1, slot, 0};
     uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT);
-    tg_index_fill(q, position, cell);
+    enter(e, q, position, cell);
     announce(e, level, tenant);
     if (ret_ticket)
         *ret_ticket = ticket;
@@ -168,10 +175,10 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
             ret_tickets[i] = (struct tg_ticket){e->side[slots[i]].generation + 1, slots[i], 0};
         uint32_t cell = write_slot(e, slots[i], position + i, tenant, level, items[i].opcode, items[i].args,
                                    items[i].arg_count, fence);
-        if (i + 1 < n)
+        if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN))
             tg_index_fill_early(q, position + i, cell);
         else
-            tg_index_fill(q, position + i, cell);
+            enter(e, q, position + i, cell);
     }
     announce(e, level, tenant);
 }
@@ -211,7 +218,7 @@ static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, cons
             uint64_t position = tg_index_reserve_mp(q, 1);
             uint32_t cell =
                 write_slot(e, fence, position, tenant, level, TG_OP_BATCH_FENCE, args, 2, TG_NO_SLOT);
-            tg_index_fill(q, position, cell);
+            enter(e, q, position, cell);
             announce(e, level, tenant);
             if (ret_fence)
                 *ret_fence = ticket;
