@@ -106,6 +106,5 @@ int main(int argc, char **argv)
     CHECK_EXIT(&r, 0);
     RUN(r1_64_at_once_with_two_slots);
     RUN(s1_300_short_jobs_then_three);
-    cli_teardown();
     return 0;
 }
