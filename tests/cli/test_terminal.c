@@ -294,6 +294,5 @@ int main(int argc, char **argv)
     RUN(w7_suspend_and_continue);
     RUN(w7_the_terminal_comes_back);
     RUN(w13_on_a_terminal_it_says_what_it_waits_for);
-    cli_teardown();
     return 0;
 }
