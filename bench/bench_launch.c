@@ -21,6 +21,8 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include <stddef.h>
+
 #include "bench.h"
 
 extern char **environ;

@@ -92,7 +92,7 @@ static int judge(struct tg_client *c, const struct report *report, int status, i
     return 0;
 }
 
-int tg_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed)
+int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed)
 {
     struct tg_forward f;
     int err = tg_client_connect(c);
