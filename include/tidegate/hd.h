@@ -12,4 +12,16 @@
 #define TG_HD
 #endif
 
+#include <stdint.h>
+
+/* The number of the lowest set bit; word is not 0. */
+TG_HD static inline uint32_t tg_hd_first_bit(uint64_t word)
+{
+#ifdef __CUDA_ARCH__
+    return (uint32_t)__ffsll((long long)word) - 1u;
+#else
+    return (uint32_t)__builtin_ctzll(word);
+#endif
+}
+
 #endif

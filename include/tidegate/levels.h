@@ -76,11 +76,7 @@ TG_HD static inline uint32_t tg_levels_overtaken(uint64_t state, uint32_t level)
 /* The number of the lowest set bit; mask is not 0. */
 TG_HD static inline uint32_t tg_levels_first(uint64_t mask)
 {
-#ifdef __CUDA_ARCH__
-    return (uint32_t)__ffsll((long long)mask) - 1u;
-#else
-    return (uint32_t)__builtin_ctzll(mask);
-#endif
+    return tg_hd_first_bit(mask);
 }
 
 /* The level to serve next. work: bit l set when level l has something claimable. TG_PRIORITY_LEVELS when
