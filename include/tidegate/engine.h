@@ -195,8 +195,8 @@ void tg_engine_kick(struct tg_engine *engine);
  * 0          DONE
  * -EIO       FAULT; tg_engine_fault says why
  * -ECANCELED cancelled, or handed back by drain
- * -ESTALE    it finished, and the slot was used again by an item that faulted or was cancelled, so how this
- *            one ended is no longer known. (Uses that ended DONE lose nothing.)
+ * -ESTALE    it finished, but how is no longer known: the slot was used again at least 64 times, the last of
+ *            them by an item that faulted or was cancelled. (Uses that end DONE forget nothing.)
  * -ETIMEDOUT not finished yet
  * -EINVAL    not a ticket of this engine */
 int tg_engine_wait(struct tg_engine *engine, const struct tg_ticket *ticket, uint64_t timeout_ns);
@@ -231,7 +231,7 @@ struct tg_fault {
     uint32_t inner_op; /* in a packed slot: which one; else 0 */
 };
 
-/* Why the ticket's item faulted. -ENOENT: it did not, or that is no longer known. */
+/* Why the ticket's item faulted. -ENOENT: it did not, or a later item of its slot did and took its place. */
 int tg_engine_fault(struct tg_engine *engine, const struct tg_ticket *ticket, struct tg_fault *ret_fault);
 
 /* The reason in words, without a final newline; never NULL. */

@@ -78,6 +78,18 @@ void tg_count_claim(struct tg_worker *w, struct tg_claimed *c)
     }
 }
 
+/* Nobody of ours published a foreign slot, so its side is written by who claimed it. Returns true. */
+static bool foreign_taken(struct tg_engine *e, const struct tg_claimed *c)
+{
+    struct tg_side *side = &e->side[c->slot];
+    if (!(c->flags & TG_CELL_FOREIGN))
+        return true;
+    if ((e->flags & TG_ENGINE_SCAN) && c->from == TG_SLOT_PUBLISHED)   /* the poller counts otherwise */
+        tg_store_release_u64(&side->generation, side->generation + 1); /* T1 */
+    tg_store_relaxed_u32(&side->route, tg_route(c->level, c->tenant, c->flags)); /* P1 */
+    return true;
+}
+
 /* A foreign slot, or any slot in scan mode, may have been published anew between look and claim: what counts
  * is what the claimed slot says now (E4). w claimed it; routed is whose authority was taken. */
 static bool settle_changed(struct tg_worker *w, struct tg_claimed *c, uint32_t routed)
@@ -86,7 +98,7 @@ static bool settle_changed(struct tg_worker *w, struct tg_claimed *c, uint32_t r
     c->tenant = c->payload.tenant;
     c->level = c->payload.priority;
     if (c->tenant == routed && c->level < TG_PRIORITY_LEVELS)
-        return true;
+        return foreign_taken(e, c);
     tg_authority_return(e, routed);
     struct tg_fault fault = {0};
     if (!tg_tenant_in_table(c->tenant))
@@ -101,7 +113,7 @@ static bool settle_changed(struct tg_worker *w, struct tg_claimed *c, uint32_t r
         return false;
     }
     if (tg_authority_take(e, c->tenant))
-        return true;
+        return foreign_taken(e, c);
     /* Not allowed: it goes back as it was, and the poller routes it to its own tenant's queue. S4. */
     if (c->flags & TG_CELL_FOREIGN)
         tg_foreign_forget(e, c->slot);
@@ -124,8 +136,9 @@ bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t 
     tg_slot_read_payload(slot, &c->payload);
     c->tenant = tenant;
     c->level = level;
-    if (e->flags & TG_ENGINE_SCAN) /* the flags of this use, not of the one that was looked at */
-        c->flags = tg_load_relaxed_u32(&e->side[c->slot].route) & TG_ROUTE_FLAGS; /* P1 */
+    if (e->flags & TG_ENGINE_SCAN) /* the flags of this use, not of the one that was looked at; P1 */
+        c->flags = tg_is_foreign(e, c->slot) ? TG_CELL_FOREIGN
+                                             : tg_load_relaxed_u32(&e->side[c->slot].route) & TG_ROUTE_FLAGS;
     if ((c->flags & TG_CELL_FOREIGN) || (e->flags & TG_ENGINE_SCAN))
         return settle_changed(w, c, tenant);
     if (c->payload.tenant != tenant || c->payload.priority != level) {

@@ -9,17 +9,24 @@
 #include "engine/futex.h"
 #include "engine/internal.h"
 
-/* B1 relaxed and B2 release: fields, then the generation that makes them valid; pairs with B3 in wait.c. */
+/* B1, B2 release: fields, then the generation that makes them valid; pairs with B3 in wait.c. The fields are
+ * release stores too, so that a reader of a new field also sees that the old generation is gone (B0). */
 void tg_bad_end_write(struct tg_engine *e, uint32_t slot, uint32_t status, const struct tg_fault *fault)
 {
     struct tg_bad_end *bad = &e->bad[slot];
+    uint64_t now = tg_load_relaxed_u64(&e->side[slot].generation);
+    uint64_t since = now - tg_load_relaxed_u64(&bad->generation);
+    uint64_t faulted = since < 64 ? tg_load_relaxed_u64(&bad->faulted) << since : 0;
+    uint64_t cancelled = since < 64 ? tg_load_relaxed_u64(&bad->cancelled) << since : 0;
     /* B0 release: while the fields change the record names no generation. */
     tg_store_release_u64(&bad->generation, 0);
-    tg_store_relaxed_u32(&bad->status, status == TG_SLOT_FAULT ? status : TG_BAD_CANCELLED);
-    tg_store_relaxed_u32(&bad->reason, fault ? fault->reason : 0);
-    tg_store_relaxed_u32(&bad->detail, fault ? fault->detail : 0);
-    tg_store_relaxed_u32(&bad->inner_op, fault ? fault->inner_op : 0);
-    tg_store_release_u64(&bad->generation, tg_load_relaxed_u64(&e->side[slot].generation));
+    tg_store_release_u32(&bad->status, status == TG_SLOT_FAULT ? status : TG_BAD_CANCELLED);
+    tg_store_release_u32(&bad->reason, fault ? fault->reason : 0);
+    tg_store_release_u32(&bad->detail, fault ? fault->detail : 0);
+    tg_store_release_u32(&bad->inner_op, fault ? fault->inner_op : 0);
+    tg_store_release_u64(&bad->faulted, faulted | (status == TG_SLOT_FAULT ? 1u : 0u));
+    tg_store_release_u64(&bad->cancelled, cancelled | (status == TG_SLOT_FAULT ? 0u : 1u));
+    tg_store_release_u64(&bad->generation, now);
 }
 
 void tg_fault_words(struct tg_engine *e, uint32_t slot, uint32_t reason)
@@ -115,13 +122,16 @@ void tg_fence_item_ended(struct tg_engine *e, uint32_t fence_slot)
         return;
     /* F2 acq_rel: the item's results before the fence; pairs with F3 and F4. */
     uint32_t before = tg_sub_acqrel_u32(&e->fence_of[fence_slot], 1);
-    if (before != (TG_FENCE_PARKED | 1u))
-        return;
-    tg_store_release_u32(&e->fence_of[fence_slot], 0); /* F5 release: a scanning worker's F3 */
-    if ((e->flags & TG_ENGINE_SCAN) && tg_slot_status(&e->ring[fence_slot]) == TG_SLOT_EMPTY)
-        tg_slot_release(e, NULL, fence_slot); /* cancelled; nobody would meet an entry */
-    else
-        tg_requeue(e, fence_slot);
+    bool scan = (e->flags & TG_ENGINE_SCAN) != 0;
+    if (before == (TG_FENCE_PARKED | 1u)) {
+        tg_store_release_u32(&e->fence_of[fence_slot], 0); /* F5 release: ours alone until it is queued */
+        if (scan)
+            tg_slot_release(e, NULL, fence_slot); /* cancelled: see tg_cancelled_popped */
+        else
+            tg_requeue(e, fence_slot);
+    } else if (before == 1 && scan) {
+        tg_wake_one(e); /* a scanning worker sees the count itself */
+    }
 }
 
 /* YIELD: the status first, then the word that lets the last item queue the fence again. */
@@ -135,6 +145,8 @@ static void park_fence(struct tg_worker *w, struct tg_claimed *c)
         return;
     }
     tg_store_seqcst_u32(&e->ring[c->slot].status, TG_SLOT_YIELD); /* S4; nobody else changes CLAIMED here */
+    if (e->flags & TG_ENGINE_SCAN)
+        return; /* from here on the fence is any scanning worker's; only a cancelled one is PARKED */
     /* F4 acq_rel: pairs with F2. */
     uint32_t before = tg_or_acqrel_u32(&e->fence_of[c->slot], TG_FENCE_PARKED);
     if ((before & TG_FENCE_COUNT) == 0) {

@@ -58,6 +58,8 @@ struct tg_bad_end {
     uint32_t reason;
     uint32_t detail;
     uint32_t inner_op;
+    /* How it and the 63 uses before it ended, bit 0 itself: FAULT, cancelled, or (no bit) DONE. */
+    uint64_t faulted, cancelled;
 };
 
 /* The attention word of a slot. */

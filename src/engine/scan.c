@@ -63,8 +63,6 @@ static bool claim_of(struct tg_worker *w, uint32_t level, uint32_t tenant, struc
             continue;
         if (!tg_authority_take(e, tenant))
             return false;
-        if (tg_is_foreign(e, i))
-            tg_store_relaxed_u32(&e->side[i].route, tg_route(level, tenant, TG_CELL_FOREIGN)); /* P1 */
         if (tg_claim_slot(w, i, level, tenant, c)) {
             w->scan_from[level] = i + 1 < e->slots ? i + 1 : 0;
             return true;

@@ -9,8 +9,8 @@
  *   ATTENTION (N2), then the mark (W2), all seq_cst. If the waiter's last look missed S3, then N2 and W2
  *   follow N1 and W1 and see them, and the event word changes before or after the waiter sleeps; both wake
  * it. The slot is not used again before W2 (it is freed afterwards), so W2 never takes a later user's mark.
- * How a ticket ended is known from three words: the status, the generation, and the last use that did not
- * end DONE. A use that is over and is not that one ended DONE, unless the bad one is later.
+ * How a ticket ended is known from the status and the generation; once the slot was used again, from the
+ * record of the last use that did not end DONE and the 63 uses before it. A later use than that ended DONE.
  */
 #include <errno.h>
 
@@ -19,6 +19,7 @@
 #include "engine/internal.h"
 
 #define SPIN_LOOKS 2000u
+#define RECORD_LOOKS 1000u
 
 bool tg_ticket_known(struct tg_engine *e, const struct tg_ticket *t)
 {
@@ -26,22 +27,30 @@ bool tg_ticket_known(struct tg_engine *e, const struct tg_ticket *t)
            t->generation <= tg_load_acquire_u64(&e->side[t->slot].generation);
 }
 
+/* The ticket's use is over and the slot was used again. */
 static int past_end(struct tg_engine *e, const struct tg_ticket *t)
 {
-    /* B3 acquire: pairs with B2. A generation of 0 beside a status is a record in the making: of a later use,
-     * because this one's was complete before its slot was freed. */
-    uint64_t bad = tg_load_acquire_u64(&e->bad[t->slot].generation);
-    if (bad == 0 && tg_load_relaxed_u32(&e->bad[t->slot].status) != 0)
-        return -ESTALE;
-    if (bad < t->generation)
-        return 0;
-    if (bad > t->generation)
-        return -ESTALE;
-    uint32_t status = tg_load_relaxed_u32(&e->bad[t->slot].status);
-    /* B3 again: the record was not replaced meanwhile. */
-    if (tg_load_acquire_u64(&e->bad[t->slot].generation) != bad)
-        return -ESTALE;
-    return status == TG_SLOT_FAULT ? -EIO : -ECANCELED;
+    const struct tg_bad_end *bad = &e->bad[t->slot];
+    for (uint32_t i = 0; i < RECORD_LOOKS; i++, tg_cpu_relax()) {
+        /* B3 acquire: pairs with B2. A generation of 0 beside a status is a record in the making. */
+        uint64_t generation = tg_load_acquire_u64(&bad->generation);
+        if (generation == 0 && tg_load_relaxed_u32(&bad->status) != 0)
+            continue;
+        if (generation < t->generation)
+            return 0;
+        uint64_t faulted = tg_load_acquire_u64(&bad->faulted);
+        uint64_t cancelled = tg_load_acquire_u64(&bad->cancelled);
+        /* B3 again: the record was not replaced meanwhile. */
+        if (tg_load_acquire_u64(&bad->generation) != generation)
+            continue;
+        uint64_t back = generation - t->generation;
+        if (back >= 64)
+            return -ESTALE;
+        if (faulted >> back & 1u)
+            return -EIO;
+        return cancelled >> back & 1u ? -ECANCELED : 0;
+    }
+    return -ESTALE;
 }
 
 int tg_engine_poll(struct tg_engine *e, const struct tg_ticket *t)
@@ -145,9 +154,9 @@ int tg_engine_fault(struct tg_engine *e, const struct tg_ticket *t, struct tg_fa
     /* B3 again, around the fields. */
     if (tg_load_acquire_u64(&bad->generation) != t->generation)
         return -ENOENT;
-    struct tg_fault f = {tg_load_relaxed_u32(&bad->reason), tg_load_relaxed_u32(&bad->detail),
-                         tg_load_relaxed_u32(&bad->inner_op)};
-    uint32_t status = tg_load_relaxed_u32(&bad->status);
+    struct tg_fault f = {tg_load_acquire_u32(&bad->reason), tg_load_acquire_u32(&bad->detail),
+                         tg_load_acquire_u32(&bad->inner_op)};
+    uint32_t status = tg_load_acquire_u32(&bad->status);
     if (tg_load_acquire_u64(&bad->generation) != t->generation || status != TG_SLOT_FAULT)
         return -ENOENT;
     *ret = f;
