@@ -78,12 +78,13 @@ static void become_broker(const struct place *p, int ready_fd)
 {
     char exe[512];
     char fd_text[16];
-    const char *argv[16] = {exe,      "--runtime-dir", p->runtime, "--state-dir",
-                            p->state, "--ready-fd",    fd_text,    "--foreground"};
-    size_t n = 8;
+    const char *argv[16] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
+    size_t n = 7;
     const char *build = getenv("TG_BUILD_DIR");
     snprintf(exe, sizeof(exe), "%s/tidegate-broker", build ? build : ".");
     snprintf(fd_text, sizeof(fd_text), "%d", ready_fd);
+    if (!p->detached)
+        argv[n++] = "--foreground";
     if (p->machine_root) {
         argv[n++] = "--machine-root";
         argv[n++] = p->machine_root;

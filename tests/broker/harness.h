@@ -26,6 +26,7 @@ struct place {
     const char *machine_root; /* NULL: the real machine */
     uid_t run_as;             /* of the broker; 0: as the test */
     const char *idle_exit;    /* NULL: as it is by default */
+    bool detached;            /* without --foreground */
     char word[512];           /* what the broker said when it started */
 };
 
