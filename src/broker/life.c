@@ -22,6 +22,17 @@ static void decide_anew(struct tg_broker *b)
     b->tail_valid = false;
 }
 
+/* A write went well: when nothing lags behind any more, the store works again. */
+static void store_worked(struct tg_broker *b)
+{
+    if (!b->store_failing)
+        return;
+    if (b->n_dirty == 0 && TAILQ_EMPTY(&b->ended))
+        b->store_failing = false;
+    else
+        tg_broker_arm(b, &b->store_timer, 0); /* what lags behind has its chance at once */
+}
+
 static void set_dirty(struct tg_broker *b, struct tg_ticket *t, bool dirty)
 {
     b->n_dirty += dirty && !t->dirty;
@@ -54,6 +65,7 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
     t->saved = true;
     t->resident_mb = 0;
     set_dirty(b, t, false);
+    store_worked(b);
     tg_queue_set_state(&b->queue, t, TG_HOLD);
     return 0;
 }
@@ -61,11 +73,13 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
 int tg_life_save(struct tg_broker *b, struct tg_ticket *t)
 {
     int err = tg_store_insert(b->store, t);
-    if (err)
+    if (err) {
         tg_broker_store_failed(b);
-    else
-        t->saved = true;
-    return err;
+        return err;
+    }
+    t->saved = true;
+    store_worked(b);
+    return 0;
 }
 
 void tg_life_touch(struct tg_broker *b, struct tg_ticket *t)

@@ -208,7 +208,7 @@ static bool socket_answers(const struct sockaddr_un *addr)
     return answers;
 }
 
-/* The umask is 077: the file never is anybody else's, not for a moment (U5). */
+/* Bound under a umask, not changed afterwards: the file never is anybody else's, not for a moment (U5). */
 static int bind_socket(struct tg_broker *b, int *ret_fd)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -223,7 +223,7 @@ static int bind_socket(struct tg_broker *b, int *ret_fd)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    mode_t old = umask(0077);
+    mode_t old = umask(0177);
     int rc = bind(fd, (const struct sockaddr *)&addr, sizeof(addr));
     int err = rc == 0 ? 0 : -errno;
     umask(old);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The broker is killed and the next one goes on: holders adopted, waiters in their old place, the dead of
+ * other boots dropped, order from the store's numbers and never from a clock (A1, A8; rows S10, L5, L7, L11,
+ * U13, U14 of the cases). */
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static void sql(const struct place *p, const char *text)
+{
+    sqlite3 *db;
+    char *err = NULL;
+    CHECK(sqlite3_open(p->store, &db) == SQLITE_OK);
+    if (sqlite3_exec(db, text, NULL, NULL, &err) != SQLITE_OK) {
+        fprintf(stderr, "%s\n", err);
+        exit(1);
+    }
+    sqlite3_close(db);
+}
+
+struct job {
+    struct client c;
+    pid_t pid;
+    uint64_t ticket;
+};
+
+static const char *ask(struct job *j, const struct place *p, const char *kind, int64_t prio)
+{
+    client_open(&j->c, p);
+    if (j->pid == 0)
+        j->pid = owner_make();
+    return admit(&j->c, kind, j->pid, prio, 10, &j->ticket);
+}
+
+static void next_broker(struct place *p)
+{
+    place_stop(p, SIGKILL);
+    CHECK_TEXT(place_start(p), "ready");
+}
+
+/* Slots and settings are kept, the holder keeps its slot, waiters that come back keep their place, whatever
+ * order they come in, and nobody new goes first. */
+static void a8_a_killed_broker_is_followed_by_one_that_knows(void)
+{
+    struct place p;
+    struct job h = {0}, w[3] = {0}, late = {0};
+    static const int back[] = {2, 0, 1};
+    place_make(&p);
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&h, &p, "run", 0), "HOLD");
+    for (int i = 0; i < 3; i++)
+        CHECK_TEXT(ask(&w[i], &p, i == 1 ? "wait-admit" : "run", 0), "WAIT");
+    uint64_t ticket[3] = {w[0].ticket, w[1].ticket, w[2].ticket};
+    next_broker(&p);
+    CHECK_EQ(holders_of(&p), 1);
+    CHECK_TEXT(ask(&late, &p, "run", 0), "WAIT");
+    json_t *s = status_of(&p);
+    CHECK_TEXT(text_at(s, "waiters.0.why"), "restart");
+    json_decref(s);
+    owner_kill(h.pid); /* a slot is free, but those who waited have not come back yet */
+    EVENTUALLY(holders_of(&p) == 0);
+    CHECK(client_quiet(&late.c, 50));
+    for (int i = 0; i < 3; i++) {
+        client_close(&w[back[i]].c);
+        CHECK_TEXT(ask(&w[back[i]], &p, "run", 0), "WAIT");
+        CHECK_EQ(w[back[i]].ticket, ticket[back[i]]);
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK_TEXT(next_state(&w[i].c), "HOLD");
+        owner_kill(w[i].pid);
+        client_close(&w[i].c);
+    }
+    CHECK_TEXT(next_state(&late.c), "HOLD");
+    owner_kill(late.pid);
+    client_close(&late.c);
+    client_close(&h.c);
+    place_stop(&p, SIGTERM);
+}
+
+/* Who does not come back in half a second is parked, blocks nobody, and still has its place. */
+static void who_does_not_come_back_is_parked(void)
+{
+    struct place p;
+    struct job h = {0}, gone = {0}, next = {0};
+    place_make(&p);
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&h, &p, "run", 0), "HOLD");
+    CHECK_TEXT(ask(&gone, &p, "wait-admit", 5), "WAIT");
+    uint64_t ticket = gone.ticket;
+    next_broker(&p);
+    CHECK_TEXT(ask(&next, &p, "run", 0), "WAIT");
+    owner_kill(h.pid);
+    uint64_t begin = now_ms();
+    CHECK_TEXT(next_state(&next.c), "HOLD");
+    CHECK(now_ms() - begin < 1500);
+    json_t *s = status_of(&p);
+    CHECK_TEXT(text_at(s, "waiters.0.state"), "PARKED");
+    json_decref(s);
+    client_close(&gone.c);
+    CHECK_TEXT(ask(&gone, &p, "wait-admit", 5), "WAIT");
+    CHECK_EQ(gone.ticket, ticket);
+    owner_kill(next.pid);
+    CHECK_TEXT(next_state(&gone.c), "HOLD");
+    owner_kill(gone.pid);
+    place_stop(&p, SIGTERM);
+}
+
+/* A grant that was committed but not acknowledged when the broker died: asked for again it stands, else it is
+ * parked. */
+static void a_grant_on_its_way_is_not_lost_and_not_doubled(void)
+{
+    struct place p;
+    struct job a = {0}, b = {0};
+    place_make(&p);
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&a, &p, "wait-admit", 0), "HOLD");
+    CHECK_TEXT(ask(&b, &p, "wait-admit", 0), "WAIT");
+    next_broker(&p);
+    CHECK_EQ(holders_of(&p), 1);
+    client_close(&a.c);
+    CHECK_TEXT(ask(&a, &p, "wait-admit", 0), "HOLD");
+    client_close(&b.c);
+    CHECK_TEXT(ask(&b, &p, "wait-admit", 0), "WAIT");
+    CHECK_EQ(holders_of(&p), 1);
+    next_broker(&p); /* this time a does not come back */
+    client_close(&b.c);
+    CHECK_TEXT(ask(&b, &p, "wait-admit", 0), "WAIT");
+    CHECK_TEXT(next_state(&b.c), "HOLD");
+    CHECK_EQ(holders_of(&p), 1);
+    owner_kill(a.pid);
+    owner_kill(b.pid);
+    place_stop(&p, SIGTERM);
+}
+
+/* L5, L7, L11: tickets of another boot, of a reused pid and of the dead are dropped; nobody is signalled. */
+static void l5_l7_l11_the_dead_are_not_adopted(void)
+{
+    struct place p;
+    struct job j[4] = {0};
+    char text[300];
+    place_make(&p);
+    place_ready(&p, 4);
+    for (int i = 0; i < 4; i++)
+        CHECK_TEXT(ask(&j[i], &p, "run", 0), "HOLD");
+    place_stop(&p, SIGKILL);
+    owner_kill(j[0].pid);
+    snprintf(text, sizeof(text),
+             "UPDATE ticket SET boot_id='00000000-0000-0000-0000-000000000000' WHERE id=%llu;"
+             "UPDATE ticket SET start_ticks=start_ticks+1, cancelled=1 WHERE id=%llu",
+             (unsigned long long)j[1].ticket, (unsigned long long)j[2].ticket);
+    sql(&p, text);
+    CHECK_TEXT(place_start(&p), "ready");
+    json_t *s = status_of(&p);
+    CHECK_EQ(json_array_size(at(s, "holders")), 1);
+    CHECK_EQ(number_at(s, "holders.0.pid"), j[3].pid);
+    json_decref(s);
+    CHECK(kill(j[1].pid, 0) == 0 && kill(j[2].pid, 0) == 0);
+    pause_ms(20);
+    CHECK_EQ(waitpid(j[2].pid, NULL, WNOHANG), 0); /* the record was cancelled; this process is another */
+    for (int i = 1; i < 4; i++)
+        owner_kill(j[i].pid);
+    EVENTUALLY(holders_of(&p) == 0);
+    place_stop(&p, SIGTERM);
+}
+
+/* L11: a holder that was adopted is released and cancelled like any other. */
+static void l11_an_adopted_holder_can_be_released_and_cancelled(void)
+{
+    struct place p;
+    struct job shell = {0}, run = {0};
+    place_make(&p);
+    place_ready(&p, 2);
+    CHECK_TEXT(ask(&shell, &p, "wait-admit", 0), "HOLD");
+    client_send(&shell.c, json_pack("{s:s,s:I}", "op", "ack", "ticket", (json_int_t)shell.ticket));
+    CHECK_TEXT(ask(&run, &p, "run", 0), "HOLD");
+    next_broker(&p);
+    CHECK_EQ(holders_of(&p), 2);
+    tell(&p, json_pack("{s:s,s:i}", "op", "release", "pid", (int)shell.pid));
+    CHECK_EQ(holders_of(&p), 1);
+    tell(&p, json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)run.ticket));
+    int status;
+    CHECK_EQ(waitpid(run.pid, &status, 0), run.pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    EVENTUALLY(holders_of(&p) == 0);
+    owner_kill(shell.pid);
+    place_stop(&p, SIGTERM);
+}
+
+/* A cancelled command that ignores TERM is killed after the grace, also by the next broker. */
+static void a_cancellation_outlives_its_broker(void)
+{
+    struct place p;
+    struct client c;
+    uint64_t ticket;
+    int fds[2];
+    char byte;
+    place_make(&p);
+    place_ready(&p, 1);
+    CHECK(pipe(fds) == 0);
+    pid_t deaf = fork();
+    if (deaf == 0) {
+        signal(SIGTERM, SIG_IGN);
+        CHECK(write(fds[1], "x", 1) == 1);
+        close(fds[0]);
+        close(fds[1]);
+        alarm(30);
+        for (;;)
+            pause();
+    }
+    CHECK(read(fds[0], &byte, 1) == 1);
+    client_open(&c, &p);
+    CHECK_TEXT(admit(&c, "run", deaf, 0, 1, &ticket), "HOLD");
+    tell(&p, json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket));
+    next_broker(&p);
+    uint64_t begin = now_ms();
+    int status;
+    CHECK_EQ(waitpid(deaf, &status, 0), deaf);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    CHECK(now_ms() - begin < 7000);
+    client_close(&c);
+    place_stop(&p, SIGTERM);
+}
+
+/* S10, U13, U14: the recorded clocks say nonsense, the order stays; limits are not touched either. */
+static void s10_u13_order_comes_from_numbers_not_from_clocks(void)
+{
+    struct place p;
+    struct job h = {0}, w[3] = {0};
+    place_make(&p);
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&h, &p, "run", 0), "HOLD");
+    for (int i = 0; i < 3; i++)
+        CHECK_TEXT(ask(&w[i], &p, "run", 0), "WAIT");
+    place_stop(&p, SIGKILL);
+    sql(&p,
+        "UPDATE ticket SET asked_boot_ms=9000000000000-id*3600000, asked_wall_ms=4000000000000-id*3600000,"
+        "held_boot_ms=held_boot_ms*9, held_wall_ms=1");
+    CHECK_TEXT(place_start(&p), "ready");
+    for (int i = 2; i >= 0; i--) {
+        client_close(&w[i].c);
+        CHECK_TEXT(ask(&w[i], &p, "run", 0), "WAIT");
+    }
+    json_t *s = status_of(&p);
+    for (int i = 0; i < 3; i++) {
+        char path[32];
+        snprintf(path, sizeof(path), "waiters.%d.ticket", i);
+        CHECK_EQ(number_at(s, path), w[i].ticket);
+        snprintf(path, sizeof(path), "waiters.%d.waited_ms", i);
+        CHECK_EQ(number_at(s, path), 0); /* a clock that is ahead shows 0, not 2^64 */
+    }
+    json_decref(s);
+    owner_kill(h.pid);
+    for (int i = 0; i < 3; i++) {
+        CHECK_TEXT(next_state(&w[i].c), "HOLD");
+        owner_kill(w[i].pid);
+    }
+    place_stop(&p, SIGTERM);
+}
+
+/* U7: a corrupt store is moved aside, said, and the queue starts. */
+static void u7_a_corrupt_store_starts_an_empty_queue(void)
+{
+    struct place p;
+    place_make(&p);
+    place_ready(&p, 1);
+    json_t *s = status_of(&p);
+    char uuid[64];
+    snprintf(uuid, sizeof(uuid), "%s", text_at(s, "store.uuid"));
+    json_decref(s);
+    place_stop(&p, SIGTERM);
+    FILE *f = fopen(p.store, "r+");
+    CHECK(f && fputs("this is no database, and has not been one for a while", f) >= 0 && fclose(f) == 0);
+    CHECK_TEXT(place_start(&p), "ready");
+    s = status_of(&p);
+    CHECK(strstr(text_at(s, "store.quarantined"), "store.db.corrupt-1"));
+    CHECK(strcmp(text_at(s, "store.uuid"), uuid) != 0);
+    json_decref(s);
+    place_stop(&p, SIGTERM);
+    CHECK_TEXT(place_start(&p), "ready");
+    s = status_of(&p);
+    CHECK(json_is_null(at(s, "store.quarantined")));
+    json_decref(s);
+    place_stop(&p, SIGTERM);
+    /* U10: a newer program's store is refused with words, and kept. */
+    sql(&p, "PRAGMA user_version=7");
+    CHECK(strstr(place_start(&p), "error ") == p.word && strstr(p.word, "version 7"));
+    CHECK_EQ(waitpid(p.broker, NULL, 0), p.broker);
+}
+
+/* A request names the store it expects (R2). */
+static void r2_another_store_is_refused(void)
+{
+    struct place p;
+    struct client c;
+    place_make(&p);
+    place_ready(&p, 1);
+    client_open(&c, &p);
+    pid_t pid = owner_make();
+    json_t *m = admit_message("run", pid, 0, 1, -1);
+    json_object_set_new(m, "store", json_string("/somewhere/else/store.db"));
+    m = client_ask(&c, m);
+    CHECK_TEXT(text_at(m, "error.code"), "other-store");
+    json_decref(m);
+    m = admit_message("run", pid, 0, 1, -1);
+    json_object_set_new(m, "store", json_string(p.store));
+    m = client_ask(&c, m);
+    CHECK_TEXT(text_at(m, "state"), "HOLD");
+    json_decref(m);
+    owner_kill(pid);
+    client_close(&c);
+    place_stop(&p, SIGTERM);
+}
+
+int main(void)
+{
+    RUN(a8_a_killed_broker_is_followed_by_one_that_knows);
+    RUN(who_does_not_come_back_is_parked);
+    RUN(a_grant_on_its_way_is_not_lost_and_not_doubled);
+    RUN(l5_l7_l11_the_dead_are_not_adopted);
+    RUN(l11_an_adopted_holder_can_be_released_and_cancelled);
+    RUN(a_cancellation_outlives_its_broker);
+    RUN(s10_u13_order_comes_from_numbers_not_from_clocks);
+    RUN(u7_a_corrupt_store_starts_an_empty_queue);
+    RUN(r2_another_store_is_refused);
+    return 0;
+}
