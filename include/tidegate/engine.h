@@ -204,7 +204,8 @@ int tg_engine_wait(struct tg_engine *engine, const struct tg_ticket *ticket, uin
 /* tg_engine_wait that only looks: -EINPROGRESS in place of -ETIMEDOUT. */
 int tg_engine_poll(struct tg_engine *engine, const struct tg_ticket *ticket);
 
-/* Takes back an item that is not running. 0; -EBUSY it runs now; -EALREADY it has finished; -EINVAL. */
+/* Takes back an item that is not running. 0; -EBUSY it runs now; -EALREADY it has finished; -EINVAL. Its slot
+ * is free again when it reaches the head of its tenant's queue (at once where the tenant's work runs). */
 int tg_engine_cancel(struct tg_engine *engine, const struct tg_ticket *ticket);
 
 /* Why an item faulted. */

@@ -175,6 +175,26 @@ static uint32_t look(struct tg_worker *w, const uint32_t *empty, uint32_t *waiti
     return work;
 }
 
+/* Is this entry's slot cancelled? Then it is only in the way. */
+static bool is_cancelled(struct tg_engine *e, uint32_t cell)
+{
+    return tg_slot_status(&e->ring[cell & TG_CELL_SLOT]) == TG_SLOT_EMPTY; /* S6 */
+}
+
+/* Cancelled entries at the head of a queue whose tenant may not claim give their slots back. */
+static void prune(struct tg_worker *w, struct tg_index *q)
+{
+    struct tg_engine *e = w->engine;
+    uint32_t cell;
+    for (;;) {
+        uint64_t head = tg_load_acquire_u64(&q->head); /* I3 */
+        if (!tg_index_look(q, head, &cell) || !is_cancelled(e, cell))
+            return;
+        if (tg_cas_seqcst_u64(&q->head, &head, head + 1)) /* I5: this very entry */
+            tg_cancelled_popped(e, w, cell & TG_CELL_SLOT);
+    }
+}
+
 bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
 {
     struct tg_engine *e = w->engine;
@@ -202,6 +222,7 @@ bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
             continue;
         }
         if (!tg_authority_take(e, tenant)) {
+            prune(w, q);
             w->blocked |= 1u << tenant;
             continue;
         }
@@ -231,9 +252,11 @@ bool tg_claimable(struct tg_worker *w)
         /* K5 again. */
         for (uint32_t m = tg_load_seqcst_u32(&e->ready[l]); m; m &= m - 1) {
             uint32_t t = tg_levels_first(m);
-            uint32_t ignored;
-            if (!tg_index_peek(tg_queue(e, l, t), &ignored))
+            uint32_t cell;
+            if (!tg_index_peek(tg_queue(e, l, t), &cell))
                 continue;
+            if (is_cancelled(e, cell))
+                return true;
             /* A1 again. */
             if (tg_tenant_may_claim(tg_load_seqcst_u32(&e->control[TG_CONTROL_TENANT_MASKS + t]),
                                     tg_load_seqcst_u32(&e->control[TG_CONTROL_TENANT_QUOTA_BASE + t])))
