@@ -10,6 +10,11 @@
  */
 #include "engine/internal.h"
 
+/* How far ahead the slots of a queue are fetched: far enough to hide the other core's cache, where the queue
+ * is long enough for that. */
+#define PREFETCH_FAR 8u
+#define PREFETCH_NEAR 2u
+
 bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
 {
     uint32_t *quota = &e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant];
@@ -152,8 +157,8 @@ bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t 
 
 static void prefetch_next(struct tg_engine *e, struct tg_index *q)
 {
-    uint32_t next = tg_index_ahead(q, 3);
-    if (next < e->slots)
+    uint32_t next;
+    if (tg_index_ahead(q, PREFETCH_FAR, &next) || tg_index_ahead(q, PREFETCH_NEAR, &next))
         __builtin_prefetch(&e->ring[next], 1);
 }
 

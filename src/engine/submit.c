@@ -70,8 +70,8 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
             return -EAGAIN;
         }
     }
-    uint32_t next = tg_index_ahead(q, PREFETCH_AHEAD);
-    if (next < e->slots) {
+    uint32_t next;
+    if (tg_index_ahead(q, PREFETCH_AHEAD, &next)) {
         __builtin_prefetch(&e->ring[next], 1);
         __builtin_prefetch(&e->side[next], 1);
     }
