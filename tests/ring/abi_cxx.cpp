@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The wire header as C++17: it compiles without a warning, and a buffer laid out by the structs has the
- * words where the constants say. The C half of the same check is test_abi.c. */
+ * The wire headers as C++17: they compile without a warning, link as C, and a buffer laid out by the structs
+ * has the words where the constants say. The C half of the same check is test_abi.c. */
 #include <tidegate/abi.h>
+#include <tidegate/partition.h>
+#include <tidegate/ring.h>
 
 #include <cstdio>
 #include <cstring>
@@ -25,6 +27,14 @@ int main()
     std::memcpy(fixed, &control, sizeof fixed);
     if (fixed[TG_CONTROL_PRIORITY_OFFSETS_BASE + 5] != 7) {
         std::fputs("the partition sentinel is not word 134\n", stderr);
+        return 1;
+    }
+    unsigned char ring[TG_SLOT_BYTES] = {};
+    std::uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS];
+    tg_partition_default_offsets(6, offsets);
+    if (tg_publish_slot(ring, sizeof ring, 0, 1, TG_OP_NOP, nullptr, 0) != 0 || ring[0] != 1 ||
+        offsets[3] != 4) {
+        std::fputs("the C functions do not work from C++\n", stderr);
         return 1;
     }
     return 0;
