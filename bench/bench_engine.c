@@ -4,7 +4,7 @@
  *   - a cache line passed to and fro (the floor of latency),
  *   - a bounded MPMC ring with a sequence number a cell (Vyukov), 64-byte items: the fastest plain ring,
  *   - a mutex and condition variable queue, 64-byte items.
- * Items are NOPs: what is measured is the hand-over. Usage: bench_engine [scale], 1.0 takes about 10 s.
+ * Items are NOPs: what is measured is the hand-over. Usage: bench_engine [scale], 1.0 takes about 15 s.
  */
 #include <pthread.h>
 #include <errno.h>
@@ -87,7 +87,13 @@ static struct {
     } cell[CELLS];
 } vyukov;
 
-static void vyukov_push(const struct item *item)
+static void yield_core(void)
+{
+    sched_yield();
+}
+
+static inline __attribute__((always_inline)) void vyukov_push_with(const struct item *item,
+                                                                   void (*pause)(void))
 {
     uint64_t pos = tg_load_relaxed_u64(&vyukov.tail);
     for (;;) {
@@ -97,7 +103,7 @@ static void vyukov_push(const struct item *item)
                 break;
         } else {
             if (seq < pos)
-                tg_cpu_relax();
+                pause();
             pos = tg_load_relaxed_u64(&vyukov.tail);
         }
     }
@@ -105,7 +111,17 @@ static void vyukov_push(const struct item *item)
     tg_store_release_u64(&vyukov.cell[pos % CELLS].sequence, pos + 1);
 }
 
-static void vyukov_pop(struct item *item)
+static void vyukov_push(const struct item *item)
+{
+    vyukov_push_with(item, tg_cpu_relax);
+}
+
+static void vyukov_push_yielding(const struct item *item)
+{
+    vyukov_push_with(item, yield_core);
+}
+
+static inline __attribute__((always_inline)) void vyukov_pop_with(struct item *item, void (*pause)(void))
 {
     uint64_t pos = tg_load_relaxed_u64(&vyukov.head);
     for (;;) {
@@ -115,12 +131,22 @@ static void vyukov_pop(struct item *item)
                 break;
         } else {
             if (seq < pos + 1)
-                tg_cpu_relax();
+                pause();
             pos = tg_load_relaxed_u64(&vyukov.head);
         }
     }
     *item = vyukov.cell[pos % CELLS].item;
     tg_store_release_u64(&vyukov.cell[pos % CELLS].sequence, pos + CELLS);
+}
+
+static void vyukov_pop(struct item *item)
+{
+    vyukov_pop_with(item, tg_cpu_relax);
+}
+
+static void vyukov_pop_yielding(struct item *item)
+{
+    vyukov_pop_with(item, yield_core);
 }
 
 static struct {
@@ -286,39 +312,192 @@ static uint64_t engine_round_trip(uint32_t slots, uint32_t flags, uint64_t *samp
     return bench_quantile(sample, n, 0.5);
 }
 
+/* ---- Two producers, two workers -------------------------------------------------------------------------
+ */
+
+static struct tg_engine *shared;
+static uint64_t per_thread;
+
+static void *engine_producer(void *cpu)
+{
+    uint32_t args[3] = {1, 2, 3};
+    bench_pin((unsigned)(uintptr_t)cpu);
+    for (uint64_t i = 0; i < per_thread; i++) {
+        int r;
+        while ((r = tg_engine_submit(shared, 0, TG_PRIORITY_NORMAL, TG_OP_NOP, args, 3, NULL)) == -EAGAIN)
+            sched_yield();
+        must(r);
+    }
+    return NULL;
+}
+
+static void *ring_producer(void *cpu)
+{
+    struct item item = {{1}};
+    bench_pin((unsigned)(uintptr_t)cpu);
+    for (uint64_t i = 0; i < per_thread; i++)
+        vyukov_push_yielding(&item);
+    return NULL;
+}
+
+static void *ring_consumer(void *cpu)
+{
+    struct item item;
+    bench_pin((unsigned)(uintptr_t)cpu);
+    for (uint64_t i = 0; i < per_thread; i++)
+        vyukov_pop_yielding(&item);
+    return NULL;
+}
+
+/* Four threads on two cores: whoever cannot go on yields the core. */
+static double ring_rate_2p2c(uint64_t n)
+{
+    pthread_t thread[4];
+    per_thread = n / 2;
+    uint64_t start = tg_clock_mono_ns();
+    for (uintptr_t i = 0; i < 4; i++)
+        must(pthread_create(&thread[i], NULL, i < 2 ? ring_producer : ring_consumer, (void *)(i % 2)));
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    return (double)n * 1e3 / (double)(tg_clock_mono_ns() - start);
+}
+
+static double engine_rate_2p2w(uint64_t n)
+{
+    struct tg_engine_options o;
+    uint32_t cpus[] = {producer_cpu, worker_cpu};
+    pthread_t thread[2];
+    tg_engine_options_init(&o);
+    o.slots = 5120;
+    o.workers = 2;
+    o.cpus = cpus;
+    o.cpu_count = 2;
+    must(tg_engine_open(&o, &shared));
+    per_thread = n / 2;
+    uint64_t start = tg_clock_mono_ns();
+    for (uintptr_t i = 0; i < 2; i++)
+        must(pthread_create(&thread[i], NULL, engine_producer, (void *)i));
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    must(tg_engine_settle(shared, UINT64_C(10000000000)));
+    double rate = (double)n * 1e3 / (double)(tg_clock_mono_ns() - start);
+    must(tg_engine_close(shared, UINT64_C(10000000000), NULL));
+    return rate;
+}
+
+/* One item for an engine that fell asleep: what a wake-up costs. */
+static void engine_wake_up(uint64_t *sample, size_t n, double line)
+{
+    struct tg_engine_options o;
+    struct tg_engine *e;
+    uint32_t cpus[] = {worker_cpu};
+    tg_engine_options_init(&o);
+    o.workers = 1;
+    o.cpus = cpus;
+    o.cpu_count = 1;
+    o.spin_us = 0;
+    must(tg_engine_open(&o, &e));
+    for (size_t i = 0; i < n; i++) {
+        struct timespec ts = {0, 200000};
+        struct tg_ticket t;
+        nanosleep(&ts, NULL);
+        uint64_t start = tg_clock_mono_ns();
+        must(tg_engine_submit(e, 0, TG_PRIORITY_NORMAL, TG_OP_NOP, NULL, 0, &t));
+        int r;
+        while ((r = tg_engine_poll(e, &t)) == -EINPROGRESS)
+            tg_cpu_relax();
+        must(r);
+        sample[i] = tg_clock_mono_ns() - start;
+    }
+    must(tg_engine_close(e, UINT64_C(10000000000), NULL));
+    bench_sort(sample, n);
+    bench_print(BENCH, "engine_asleep_submit_to_done_p50", (double)bench_quantile(sample, n, 0.5), "ns",
+                line);
+    bench_print(BENCH, "engine_asleep_submit_to_done_p99", (double)bench_quantile(sample, n, 0.99), "ns",
+                line);
+}
+
+/* The host may move or slow the cores at any time, so the cases take turns and each figure is the median of
+ * ROUNDS. */
+#define ROUNDS 5
+
+static double median(const double *of)
+{
+    double v[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        int k = i;
+        for (; k > 0 && v[k - 1] > of[i]; k--)
+            v[k] = v[k - 1];
+        v[k] = of[i];
+    }
+    return v[ROUNDS / 2];
+}
+
+static const struct contender ring = {"vyukov_mpmc", vyukov_push, vyukov_pop};
+static const struct contender mutex = {"mutex_condvar", locked_push, locked_pop};
+
+static void latencies(uint64_t *sample, size_t n)
+{
+    double line[ROUNDS], plain[ROUNDS], p50[ROUNDS], p99[ROUNDS], cond[ROUNDS], small[ROUNDS], large[ROUNDS],
+        scan[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        line[i] = (double)floor_round_trip(sample, n);
+        plain[i] = (double)contender_round_trip(&ring, sample, n);
+        p50[i] = (double)engine_round_trip(5120, 0, sample, n);
+        p99[i] = (double)bench_quantile(sample, n, 0.99);
+        cond[i] = (double)contender_round_trip(&mutex, sample, n / 4);
+        small[i] = (double)engine_round_trip(64, 0, sample, n);
+        large[i] = (double)engine_round_trip(1048576, 0, sample, n);
+        scan[i] = (double)engine_round_trip(4096, TG_ENGINE_SCAN, sample, n / 40);
+    }
+    double floor = median(line);
+    bench_print(BENCH, "cache_line_round_trip_p50", floor, "ns", 0);
+    bench_print(BENCH, "mpmc_ring_round_trip_p50", median(plain), "ns", floor);
+    bench_print(BENCH, "engine_submit_to_done_p50", median(p50), "ns", floor);
+    bench_print(BENCH, "engine_submit_to_done_p99", median(p99), "ns", floor);
+    bench_print(BENCH, "mutex_condvar_round_trip_p50", median(cond), "ns", floor);
+    bench_print(BENCH, "engine_one_item_64_slots_p50", median(small), "ns", floor);
+    bench_print(BENCH, "engine_one_item_1048576_slots_p50", median(large), "ns", median(small));
+    bench_print(BENCH, "engine_one_item_4096_slots_scanning_p50", median(scan), "ns", median(small));
+    engine_wake_up(sample, n / 40, floor);
+}
+
+static void rates(void)
+{
+    double plain[ROUNDS], one[ROUNDS], five[ROUNDS], batch[ROUNDS], cond[ROUNDS], plain2[ROUNDS], two[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        plain[i] = contender_rate(&ring, rounds_of(6e6));
+        one[i] = engine_rate(rounds_of(6e6), 1);
+        five[i] = engine_rate(rounds_of(3e6), 5);
+        batch[i] = engine_batch_rate(rounds_of(6e6));
+        cond[i] = contender_rate(&mutex, rounds_of(1e6));
+        plain2[i] = ring_rate_2p2c(rounds_of(2e6));
+        two[i] = engine_rate_2p2w(rounds_of(2e6));
+    }
+    double floor = median(plain);
+    bench_print(BENCH, "mpmc_ring_1p1c", floor, "M items/s", 0);
+    bench_print(BENCH, "engine_1p1w", median(one), "M items/s", floor);
+    bench_print(BENCH, "engine_1p1w_five_levels", median(five), "M items/s", floor);
+    bench_print(BENCH, "engine_1p1w_batches_of_64", median(batch), "M items/s", floor);
+    bench_print(BENCH, "mutex_condvar_1p1c", median(cond), "M items/s", floor);
+    bench_print(BENCH, "mpmc_ring_2p2c", median(plain2), "M items/s", 0);
+    bench_print(BENCH, "engine_2p2w", median(two), "M items/s", median(plain2));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct contender ring = {"vyukov_mpmc", vyukov_push, vyukov_pop};
-    static const struct contender mutex = {"mutex_condvar", locked_push, locked_pop};
     if (argc > 1)
         scale = strtod(argv[1], NULL);
     if (bench_pin(producer_cpu) != 0)
         fprintf(stderr, "bench_engine: not pinned\n");
     for (uint64_t i = 0; i < CELLS; i++)
         vyukov.cell[i].sequence = i;
-    size_t n = rounds_of(200000);
+    size_t n = rounds_of(40000);
     uint64_t *sample = malloc(n * sizeof(*sample));
     if (!sample)
         return 1;
-
-    double line = (double)floor_round_trip(sample, n);
-    bench_print(BENCH, "cache_line_round_trip_p50", line, "ns", 0);
-    bench_print(BENCH, "cache_line_round_trip_p99", (double)bench_quantile(sample, n, 0.99), "ns", 0);
-    bench_print(BENCH, "mpmc_ring_round_trip_p50", (double)contender_round_trip(&ring, sample, n), "ns",
-                line);
-    bench_print(BENCH, "engine_submit_to_done_p50", (double)engine_round_trip(5120, 0, sample, n), "ns",
-                line);
-    bench_print(BENCH, "engine_submit_to_done_p99", (double)bench_quantile(sample, n, 0.99), "ns", line);
-    bench_print(BENCH, "mutex_condvar_round_trip_p50", (double)contender_round_trip(&mutex, sample, n / 4),
-                "ns", line);
-
-    double ring_rate = contender_rate(&ring, rounds_of(2e7));
-    bench_print(BENCH, "mpmc_ring_1p1c", ring_rate, "M items/s", 0);
-    bench_print(BENCH, "engine_1p1w", engine_rate(rounds_of(2e7), 1), "M items/s", ring_rate);
-    bench_print(BENCH, "engine_1p1w_five_levels", engine_rate(rounds_of(1e7), 5), "M items/s", ring_rate);
-    bench_print(BENCH, "engine_1p1w_batches_of_64", engine_batch_rate(rounds_of(2e7)), "M items/s",
-                ring_rate);
-    bench_print(BENCH, "mutex_condvar_1p1c", contender_rate(&mutex, rounds_of(3e6)), "M items/s", ring_rate);
+    latencies(sample, n);
+    rates();
     free(sample);
     return 0;
 }

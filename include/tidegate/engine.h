@@ -91,7 +91,8 @@ struct tg_engine_options {
     /* How many slots at the end of each level's partition are published by a foreign host, straight into
      * the ring; the rest belongs to tg_engine_submit. A poller thread finds foreign work. */
     uint32_t foreign_slots[TG_PRIORITY_LEVELS];
-    /* The longest pause between two looks of the poller; default 1000. A foreign item waits at most this
+    /* The poller also runs when control is given, to notice what the host writes there.
+     * The longest pause between two looks of the poller; default 1000. A foreign item waits at most this
      * long, plus one pass over the foreign slots (about 5 ns each), before it is claimable. */
     uint32_t poll_us;
 };
@@ -204,7 +205,8 @@ int tg_engine_wait(struct tg_engine *engine, const struct tg_ticket *ticket, uin
 /* tg_engine_wait that only looks: -EINPROGRESS in place of -ETIMEDOUT. */
 int tg_engine_poll(struct tg_engine *engine, const struct tg_ticket *ticket);
 
-/* Takes back an item that is not running. 0; -EBUSY it runs now; -EALREADY it has finished; -EINVAL. */
+/* Takes back an item that is not running. 0; -EBUSY it runs now; -EALREADY it has finished; -EINVAL. Its slot
+ * is free again when it reaches the head of its tenant's queue (at once where the tenant's work runs). */
 int tg_engine_cancel(struct tg_engine *engine, const struct tg_ticket *ticket);
 
 /* Why an item faulted. */

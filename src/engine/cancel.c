@@ -9,7 +9,7 @@
  *   the status first and then sees the attention and the hold (N2, H2), and leaves the slot unfreed to the
  *   canceller. So until H3 the slot is not published again, and the swap takes this use or fails.
  * A cancelled slot keeps its place in the queue as an entry without work; the worker that meets it frees the
- * slot. A worker looks at the queues of tenants that may not run, too: see tg_engine_cancel's wake.
+ * slot.
  */
 #include <errno.h>
 
@@ -47,33 +47,48 @@ static void cancelled(struct tg_engine *e, uint32_t slot)
     tg_waiters_wake(e, slot);
 }
 
+/* One try under the hold; -EAGAIN when the status changed between look and swap. */
+static int try_cancel(struct tg_engine *e, const struct tg_ticket *t)
+{
+    struct tg_slot *slot = &e->ring[t->slot];
+    uint32_t status = tg_load_seqcst_u32(&slot->status); /* S6 */
+    /* T2: after the status. */
+    if (tg_load_acquire_u64(&e->side[t->slot].generation) != t->generation)
+        return -EALREADY;
+    if (status == TG_SLOT_CLAIMED)
+        return -EBUSY;
+    if (status == TG_SLOT_WAIT_IO) {
+        if (!tg_io_cancel(e, t->slot, t->generation))
+            return -EAGAIN;
+        cancelled(e, t->slot);
+        tg_slot_release(e, NULL, t->slot); /* no queue entry to wait for; H2 hands it to let_go */
+        return 0;
+    }
+    if (!tg_status_in(status, TG_FROM_CLAIM))
+        return -EALREADY;
+    /* S5 acq_rel: ends this use; pairs with S2. */
+    if (!tg_cas_acqrel_u32(&slot->status, &status, TG_SLOT_EMPTY))
+        return -EAGAIN;
+    cancelled(e, t->slot);
+    if (e->flags & TG_ENGINE_SCAN) {
+        tg_cancelled_popped(e, NULL, t->slot); /* no entry to meet */
+    } else {
+        /* A tenant that may not run has no worker coming by: one is sent (prune in claim.c). A4. */
+        tg_add_seqcst_u32(&e->recheck, 1);
+        tg_wake_one(e);
+    }
+    return 0;
+}
+
 int tg_engine_cancel(struct tg_engine *e, const struct tg_ticket *t)
 {
-    if (!tg_ticket_known(e, t) || (tg_load_relaxed_u32(&e->side[t->slot].route) & TG_CELL_FOREIGN))
+    if (!tg_ticket_known(e, t) || (tg_load_relaxed_u32(&e->side[t->slot].route) & TG_CELL_FOREIGN)) /* P1 */
         return -EINVAL;
     int r;
     hold(e, t->slot);
-    struct tg_slot *slot = &e->ring[t->slot];
-    uint32_t status = tg_load_seqcst_u32(&slot->status);                            /* S6 */
-    bool same = tg_load_acquire_u64(&e->side[t->slot].generation) == t->generation; /* T2 */
-    uint32_t from;
-    if (!same || !tg_status_in(status, TG_FROM_CANCEL | 1u << TG_SLOT_CLAIMED)) {
-        r = -EALREADY;
-    } else if (status == TG_SLOT_WAIT_IO) {
-        r = tg_io_cancel(e, t->slot, t->generation) ? 0 : -EALREADY;
-        if (r == 0) {
-            cancelled(e, t->slot);
-            tg_slot_release(e, NULL, t->slot); /* no queue entry to wait for; H2 hands it to let_go */
-        }
-    } else if (tg_slot_try_move(slot, TG_FROM_CLAIM, TG_SLOT_EMPTY, &from)) {
-        r = 0;
-        cancelled(e, t->slot);
-        if (e->flags & TG_ENGINE_SCAN)
-            tg_cancelled_popped(e, NULL, t->slot); /* no entry to meet */
-    } else {
-        r = tg_slot_status(slot) == TG_SLOT_CLAIMED || tg_slot_status(slot) == TG_SLOT_WAIT_IO ? -EBUSY
-                                                                                               : -EALREADY;
-    }
+    do
+        r = try_cancel(e, t);
+    while (r == -EAGAIN);
     let_go(e, t->slot);
     return r;
 }

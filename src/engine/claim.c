@@ -10,6 +10,11 @@
  */
 #include "engine/internal.h"
 
+/* How far ahead the slots of a queue are fetched: far enough to hide the other core's cache, where the queue
+ * is long enough for that. */
+#define PREFETCH_FAR 8u
+#define PREFETCH_NEAR 2u
+
 bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
 {
     uint32_t *quota = &e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant];
@@ -152,8 +157,8 @@ bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t 
 
 static void prefetch_next(struct tg_engine *e, struct tg_index *q)
 {
-    uint32_t next = tg_index_ahead(q, 3);
-    if (next < e->slots)
+    uint32_t next;
+    if (tg_index_ahead(q, PREFETCH_FAR, &next) || tg_index_ahead(q, PREFETCH_NEAR, &next))
         __builtin_prefetch(&e->ring[next], 1);
 }
 
@@ -173,6 +178,26 @@ static uint32_t look(struct tg_worker *w, const uint32_t *empty, uint32_t *waiti
         work |= (waiting[l] != 0 ? 1u : 0u) << l;
     }
     return work;
+}
+
+/* Is this entry's slot cancelled? Then it is only in the way. */
+static bool is_cancelled(struct tg_engine *e, uint32_t cell)
+{
+    return tg_slot_status(&e->ring[cell & TG_CELL_SLOT]) == TG_SLOT_EMPTY; /* S6 */
+}
+
+/* Cancelled entries at the head of a queue whose tenant may not claim give their slots back. */
+static void prune(struct tg_worker *w, struct tg_index *q)
+{
+    struct tg_engine *e = w->engine;
+    uint32_t cell;
+    for (;;) {
+        uint64_t head = tg_load_acquire_u64(&q->head); /* I3 */
+        if (!tg_index_look(q, head, &cell) || !is_cancelled(e, cell))
+            return;
+        if (tg_cas_seqcst_u64(&q->head, &head, head + 1)) /* I5: this very entry */
+            tg_cancelled_popped(e, w, cell & TG_CELL_SLOT);
+    }
 }
 
 bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
@@ -202,6 +227,7 @@ bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
             continue;
         }
         if (!tg_authority_take(e, tenant)) {
+            prune(w, q);
             w->blocked |= 1u << tenant;
             continue;
         }
@@ -231,9 +257,11 @@ bool tg_claimable(struct tg_worker *w)
         /* K5 again. */
         for (uint32_t m = tg_load_seqcst_u32(&e->ready[l]); m; m &= m - 1) {
             uint32_t t = tg_levels_first(m);
-            uint32_t ignored;
-            if (!tg_index_peek(tg_queue(e, l, t), &ignored))
+            uint32_t cell;
+            if (!tg_index_peek(tg_queue(e, l, t), &cell))
                 continue;
+            if (is_cancelled(e, cell))
+                return true;
             /* A1 again. */
             if (tg_tenant_may_claim(tg_load_seqcst_u32(&e->control[TG_CONTROL_TENANT_MASKS + t]),
                                     tg_load_seqcst_u32(&e->control[TG_CONTROL_TENANT_QUOTA_BASE + t])))

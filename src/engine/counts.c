@@ -6,6 +6,8 @@
 
 #include "engine/internal.h"
 
+#define RUN_MASK 0x7FFFFFu /* bits of tg_levels_run */
+
 /* Adds what is new in a counter to its word. X2 relaxed: counters of a reader that polls. */
 static void post(uint32_t *word, const uint64_t *now, uint64_t *posted)
 {
@@ -16,27 +18,30 @@ static void post(uint32_t *word, const uint64_t *now, uint64_t *posted)
     tg_add_relaxed_u32(word, (uint32_t)delta);
 }
 
-/* PRIORITY_STARVATION_COUNTER: claims at CRITICAL or HIGH since the last one elsewhere. */
+/* PRIORITY_STARVATION_COUNTER: claims at CRITICAL or HIGH since the last one elsewhere. The sum of the
+ * present run lies in urgent_sum, below the run's number. */
 static void post_urgent(struct tg_worker *w)
 {
     struct tg_engine *e = w->engine;
-    uint32_t *word = &e->control[TG_CONTROL_PRIORITY_STARVATION_COUNTER];
-    uint64_t state = tg_load_relaxed_u64(&e->levels); /* V1 */
-    uint32_t run = tg_levels_run(state);
-    /* The engine's run whose sum stands in the word, in the upper half; the sum in the lower. V2 acq_rel:
-     * workers of one run add up, the first of a new run starts over. */
+    uint32_t run = tg_levels_run(tg_load_relaxed_u64(&e->levels)); /* V1 */
     uint64_t mine = run == w->urgent_run ? w->counts.urgent : 0;
     uint64_t delta = run == w->urgent_posted_run ? mine - w->posted.urgent : mine;
     w->urgent_posted_run = run;
     w->posted.urgent = mine;
-    uint64_t sum = tg_load_relaxed_u64(&e->urgent_sum);
+    uint64_t sum = tg_load_seqcst_u64(&e->urgent_sum);
     uint64_t next;
     do {
-        next = sum >> 32 == run ? sum + delta : (uint64_t)run << 32 | delta;
-        if (next == sum)
-            break;
-    } while (!tg_cas_acqrel_u64(&e->urgent_sum, &sum, next));
-    tg_store_relaxed_u32(word, (uint32_t)next); /* X2 */
+        uint32_t ahead = ((uint32_t)(sum >> 32) - run) & RUN_MASK;
+        if (ahead != 0 && ahead <= RUN_MASK / 2)
+            break; /* a later run began meanwhile */
+        next = ahead == 0 ? sum + delta : (uint64_t)run << 32 | delta;
+        /* V2 seq_cst: workers of one run add up, the first of a new run starts over. */
+    } while (next != sum && !tg_cas_seqcst_u64(&e->urgent_sum, &sum, next));
+    /* The word follows the sum, whoever stores last: V3 seq_cst, pairs with V2. */
+    do {
+        sum = tg_load_seqcst_u64(&e->urgent_sum);
+        tg_store_seqcst_u32(&e->control[TG_CONTROL_PRIORITY_STARVATION_COUNTER], (uint32_t)sum);
+    } while (tg_load_seqcst_u64(&e->urgent_sum) != sum);
 }
 
 void tg_counts_post(struct tg_worker *w)

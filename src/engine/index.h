@@ -111,12 +111,14 @@ static inline bool tg_index_peek(const struct tg_index *q, uint32_t *ret_value)
     return tg_index_look(q, tg_load_acquire_u64(&q->head), ret_value);
 }
 
-/* Whatever number stands n entries behind the head; only for prefetching. */
-static inline uint32_t tg_index_ahead(const struct tg_index *q, uint32_t n)
+/* The number that stands n entries behind the head, if there is one by now; only for prefetching. */
+static inline bool tg_index_ahead(const struct tg_index *q, uint32_t n, uint32_t *ret_number)
 {
     /* I6 relaxed: a guess. */
     uint64_t h = tg_load_relaxed_u64(&q->head) + n;
-    return tg_load_relaxed_u32(&q->head_cells[h & q->head_mask]) & TG_CELL_SLOT;
+    uint32_t cell = tg_load_relaxed_u32(&q->head_cells[h & q->head_mask]);
+    *ret_number = cell & TG_CELL_SLOT;
+    return !((cell ^ tg_index_lap(h, q->head_shift)) & TG_CELL_LAP);
 }
 
 static inline bool tg_index_pop_mc(struct tg_index *q, uint32_t *ret_value)

@@ -348,7 +348,8 @@ static int build(struct tg_engine *e, const struct tg_engine_options *o)
 
 static int start(struct tg_engine *e, const struct tg_engine_options *o)
 {
-    int r = e->has_foreign ? tg_poller_start(e) : 0;
+    /* A host that owns the control buffer may write SHUTDOWN, masks and quotas itself. */
+    int r = e->has_foreign || o->control ? tg_poller_start(e) : 0;
     for (uint32_t i = 0; !r && i < e->worker_count; i++)
         r = start_worker(&e->workers[i], o);
     if (!r)

@@ -70,8 +70,8 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
             return -EAGAIN;
         }
     }
-    uint32_t next = tg_index_ahead(q, PREFETCH_AHEAD);
-    if (next < e->slots) {
+    uint32_t next;
+    if (tg_index_ahead(q, PREFETCH_AHEAD, &next)) {
         __builtin_prefetch(&e->ring[next], 1);
         __builtin_prefetch(&e->side[next], 1);
     }
@@ -130,7 +130,7 @@ static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint
         return r;
     struct tg_index *q = tg_queue(e, level, tenant);
     if (opcode == TG_OP_BATCH_FENCE)
-        e->fence_of[slot] = 0;
+        tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */
     uint64_t position = tg_index_reserve_mp(q, 1);
     struct tg_ticket ticket = {e->side[slot].generation + 1, slot, 0};
     uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT);
@@ -170,7 +170,7 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
         if (i + PREFETCH_AHEAD < n)
             __builtin_prefetch(&e->ring[slots[i + PREFETCH_AHEAD]], 1);
         if (items[i].opcode == TG_OP_BATCH_FENCE)
-            e->fence_of[slots[i]] = 0;
+            tg_store_relaxed_u32(&e->fence_of[slots[i]], 0); /* F1 */
         if (ret_tickets)
             ret_tickets[i] = (struct tg_ticket){e->side[slots[i]].generation + 1, slots[i], 0};
         uint32_t cell = write_slot(e, slots[i], position + i, tenant, level, items[i].opcode, items[i].args,

@@ -13,12 +13,14 @@
  * record of the last use that did not end DONE and the 63 uses before it. A later use than that ended DONE.
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "base/clock.h"
 #include "engine/futex.h"
 #include "engine/internal.h"
 
-#define SPIN_LOOKS 2000u
+#define SPIN_LOOKS 1000u
+#define YIELD_EVERY 128u
 #define RECORD_LOOKS 1000u
 
 bool tg_ticket_known(struct tg_engine *e, const struct tg_ticket *t)
@@ -93,6 +95,8 @@ int tg_engine_wait(struct tg_engine *e, const struct tg_ticket *t, uint64_t time
     if (r != -EINPROGRESS)
         return r;
     for (uint32_t i = 0; i < SPIN_LOOKS && timeout_ns != 0 && e->spin_us != 0; i++) {
+        if (i % YIELD_EVERY == YIELD_EVERY - 1)
+            sched_yield(); /* the worker may be waiting for this very core */
         tg_cpu_relax();
         r = tg_engine_poll(e, t);
         if (r != -EINPROGRESS)

@@ -4,6 +4,8 @@
  * when the SHUTDOWN word is set and nothing claimable is left (E8: a stopped engine abandons nothing). A
  * handler that ends its own thread faults its item and the thread starts anew (E1).
  */
+#include <sched.h>
+
 #include "base/clock.h"
 #include "engine/internal.h"
 
@@ -71,6 +73,8 @@ static bool look_for_work(struct tg_worker *w)
             }
             if (tg_load_acquire_u32(&e->control[TG_CONTROL_SHUTDOWN]) != 0 || tg_clock_mono_ns() >= end)
                 return false;
+            /* Whoever would publish the next item may be waiting for this very core. */
+            sched_yield();
         }
         tg_cpu_relax();
     }

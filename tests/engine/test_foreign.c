@@ -192,7 +192,7 @@ static void foreign_cancel_and_publish_anew_under_the_poller(void)
 {
     struct tg_engine_options o = buffers(2);
     struct tg_engine *e = test_open(&o);
-    uint32_t done = 0, previous;
+    uint32_t previous;
     tg_store_seqcst_u32(&control[TG_CONTROL_TENANT_QUOTA_BASE + 1], TG_TENANT_QUOTA_UNLIMITED);
     for (uint32_t i = 0; i < 20000; i++) {
         uint32_t args[2] = {1, TG_CONTROL_OBSERVABLE_BASE + 7};
@@ -203,7 +203,6 @@ static void foreign_cancel_and_publish_anew_under_the_poller(void)
             status = TG_SLOT_EMPTY;
         if (status != TG_SLOT_EMPTY && status != TG_SLOT_DONE)
             continue;
-        done += status == TG_SLOT_DONE;
         bool off = i / 3 % 2;
         CHECK_EQ(publish(true, slot, off ? 3 : 1, TG_PRIORITY_NORMAL, TG_OP_ATOMIC_ADD, args, 2), 0);
     }

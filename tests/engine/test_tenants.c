@@ -73,6 +73,23 @@ static void e4_quota_counts_down_at_the_claim(void)
     test_close(e);
 }
 
+/* A tenant that is off can give its slots back: they do not wait until it is on again. */
+static void e4_cancelled_slots_of_a_switched_off_tenant_are_free_again(void)
+{
+    struct tg_engine *e = test_engine(25, 1); /* five slots a level */
+    struct tg_ticket t[5];
+    CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 5; i++)
+            CHECK_EQ(tg_engine_submit(e, 3, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, &t[i]), 0);
+        CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL), -EAGAIN);
+        for (int i = 5; i-- > 0;)
+            CHECK_EQ(tg_engine_cancel(e, &t[i]), 0);
+        CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    }
+    test_close(e);
+}
+
 /* Revoked while its work waits and others run: nothing of it stays CLAIMED. */
 static void e4_revoked_tenants_slot_is_not_left_claimed(void)
 {
@@ -145,6 +162,7 @@ static void cases(void)
     RUN(e4_tenant_29_157_ffffffff_refused);
     RUN(e4_switched_off_stays_published_and_blocks_nobody);
     RUN(e4_quota_counts_down_at_the_claim);
+    RUN(e4_cancelled_slots_of_a_switched_off_tenant_are_free_again);
     RUN(e4_revoked_tenants_slot_is_not_left_claimed);
     RUN(e4_old_arguments_are_not_left_in_a_reused_slot);
     RUN(e4_authority_is_read_from_the_claimed_slot);
