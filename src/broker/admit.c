@@ -246,13 +246,31 @@ static void arm_recheck(struct tg_broker *b, uint64_t ms)
         tg_broker_arm(b, &b->recheck_timer, ms);
 }
 
+/* What is in use, for a decision. With every slot taken the machine need not be asked: slots refuse first. */
+static void usage_for_pass(struct tg_broker *b, const struct tg_gates *gates, struct tg_usage *ret)
+{
+    const struct tg_queue *q = &b->queue;
+    if (q->slots_held < gates->slots || q->zero_slot_waiters > 0) {
+        tg_admit_usage(b, gates, false, ret);
+        return;
+    }
+    *ret = (struct tg_usage){.slots_held = q->slots_held,
+                             .heavy_holders = q->heavy_holders,
+                             .booked_mb = q->promised_mb,
+                             .reserved_mb = q->promised_mb,
+                             .mem_total_mb = b->total_mb,
+                             .mem_available_mb = UINT64_MAX,
+                             .mem_known = true,
+                             .load_known = true};
+}
+
 static void full_pass(struct tg_broker *b)
 {
     struct tg_gates gates = tg_admit_gates(b);
     struct tg_usage usage;
     struct plan plan;
     uint64_t wait = 0;
-    tg_admit_usage(b, &gates, false, &usage);
+    usage_for_pass(b, &gates, &usage);
     make_plan(b, &gates, &usage, &plan);
     size_t n = plan.n;
     if (plan.measuring_helps) {

@@ -158,6 +158,8 @@ void tg_broker_store_failed(struct tg_broker *b);
 void tg_peer_accept(struct tg_broker *b);
 /* Sends a reply and gives up the reference; both arguments may be NULL. */
 void tg_peer_reply(struct tg_peer *peer, json_t *reply);
+/* The same for a frame that is made already; gives up the memory. */
+void tg_peer_send_frame(struct tg_peer *peer, uint8_t *bytes, size_t len);
 void tg_peer_close(struct tg_peer *peer);
 /* An answer that was held back has been given. */
 void tg_peer_unblock(struct tg_peer *peer);
@@ -239,6 +241,7 @@ void tg_adopt_over(struct tg_broker *b);
 
 /* ---- status.c */
 
-json_t *tg_status_reply(struct tg_broker *b);
+/* The answer to status as a whole frame, in memory that the caller frees. 0 or -errno. */
+int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len);
 
 #endif

@@ -24,6 +24,7 @@
 
 #define EXIT_USAGE 2
 #define EXIT_LOCKED 3
+#define NOFILE_WISH (1 << 18)
 
 static const char USAGE[] =
     "usage: tidegate-broker --runtime-dir DIR --state-dir DIR [options]\n"
@@ -164,6 +165,11 @@ static void clean_limits(void)
             setrlimit(limits[i], &r);
         }
     }
+    /* Two descriptors a waiter: whoever may have more of them takes more. */
+    struct rlimit many = {.rlim_cur = NOFILE_WISH, .rlim_max = NOFILE_WISH};
+    struct rlimit now;
+    if (getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_max < NOFILE_WISH)
+        setrlimit(RLIMIT_NOFILE, &many);
     cpu_set_t all;
     memset(&all, 0xff, sizeof(all));
     sched_setaffinity(0, sizeof(all), &all); /* the kernel cuts it to what the cpuset allows */

@@ -243,9 +243,14 @@ static json_t *op_config(struct tg_broker *b, struct tg_peer *peer, const json_t
 
 static json_t *op_status(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
-    (void)peer;
+    uint8_t *bytes;
+    size_t len;
     (void)m;
-    return tg_status_reply(b);
+    int err = tg_status_frame(b, &bytes, &len);
+    if (err)
+        return tg_error_reply(TG_ERR_STORE, "status: %s", strerror(-err));
+    tg_peer_send_frame(peer, bytes, len);
+    return NULL;
 }
 
 static json_t *op_stop(struct tg_broker *b, struct tg_peer *peer, const json_t *m)

@@ -19,6 +19,7 @@
 #define OUT_PAUSE_BYTES (256u << 10)  /* a peer that has not taken so much is not read from */
 #define OUT_ALL_BYTES (256u << 20)
 #define IN_ALL_BYTES (64u << 20)
+#define IN_BLOCKED_BYTES (64u << 10) /* that a peer may send while its admit awaits the decision */
 #define STUCK_MS 30000u
 #define SWEEP_MS 5000u
 
@@ -163,27 +164,37 @@ static int send_bytes(struct tg_peer *peer, uint8_t *bytes, size_t len)
     return 0;
 }
 
+/* Answers keep their order, so a connection that lost one is of no use. Closed by the loop, not here: the
+ * caller may be in the middle of this peer's tickets. */
+static void give_up(struct tg_peer *peer)
+{
+    peer->closes_when_drained = true;
+    uv_read_stop((uv_stream_t *)&peer->pipe);
+    peer->reading = false;
+    enqueue(peer);
+}
+
+void tg_peer_send_frame(struct tg_peer *peer, uint8_t *bytes, size_t len)
+{
+    if (peer->closing || peer->closes_when_drained) {
+        free(bytes);
+    } else if (send_bytes(peer, bytes, len) != 0) {
+        free(bytes);
+        give_up(peer);
+    }
+}
+
 void tg_peer_reply(struct tg_peer *peer, json_t *reply)
 {
     uint8_t *bytes = NULL;
     size_t len = 0;
-    if (!peer || peer->closing || peer->closes_when_drained) {
-        json_decref(reply);
-        return;
+    if (peer && !peer->closing && !peer->closes_when_drained) {
+        if (reply && tg_frame_encode(reply, &bytes, &len) == 0)
+            tg_peer_send_frame(peer, bytes, len);
+        else
+            give_up(peer);
     }
-    int err = reply ? tg_frame_encode(reply, &bytes, &len) : -ENOMEM;
     json_decref(reply);
-    if (!err)
-        err = send_bytes(peer, bytes, len);
-    if (err) {
-        free(bytes);
-        /* Answers keep their order, so a connection that lost one is of no use. Closed by the loop, not
-         * here: the caller may be in the middle of this peer's tickets. */
-        peer->closes_when_drained = true;
-        uv_read_stop((uv_stream_t *)&peer->pipe);
-        peer->reading = false;
-        enqueue(peer);
-    }
 }
 
 /* ---- messages in */
@@ -305,12 +316,13 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         mind_reading(peer);
 }
 
-/* Reads as long as there is nothing else to do first. A peer that awaits the decision of this iteration, has
- * messages left or does not take its answers waits in its own socket buffer. */
+/* Reads as long as there is nothing else to do first: a peer that has messages left or does not take its
+ * answers waits in its own socket buffer. The decision that an admit awaits comes in this very iteration, so
+ * reading goes on for that while, a little. */
 static void mind_reading(struct tg_peer *peer)
 {
-    bool want = !peer->closing && !peer->closes_when_drained && !peer->blocked && !peer->queued &&
-                peer->out_bytes <= OUT_PAUSE_BYTES;
+    bool want = !peer->closing && !peer->closes_when_drained && !peer->queued &&
+                peer->out_bytes <= OUT_PAUSE_BYTES && !(peer->blocked && peer->in.used > IN_BLOCKED_BYTES);
     if (want == peer->reading || peer->closing)
         return;
     peer->reading = want;

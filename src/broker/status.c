@@ -131,12 +131,31 @@ static void set_why(const struct tg_broker *b, json_t *o, const struct tg_verdic
     set_text(o, "text", text);
 }
 
-/* Every waiter judged by the policy's pass, to its end. */
-static json_t *waiters_array(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
-                             uint64_t now_ms)
+/* Between the elements of a list. */
+static void put_element(struct tg_frame_writer *w, bool first, json_t *o)
+{
+    if (!first)
+        tg_frame_put_text(w, ",");
+    tg_frame_put_json(w, o);
+}
+
+static json_t *parked_object(const struct tg_queue *q, const struct tg_ticket *t, uint64_t now_ms)
+{
+    json_t *o = waiter_object(t, now_ms);
+    size_t ahead = tg_queue_ahead(q, t);
+    set_number(o, "position", ahead + 1);
+    set_number(o, "ahead", ahead);
+    set_text(o, "why", "parked");
+    set_text(o, "text", "gave up waiting for now: keeps its place until it asks again");
+    return o;
+}
+
+/* Every waiter judged by the policy's pass, to its end. Each is written and forgotten: ten thousand of them
+ * as one tree of values would keep everybody waiting. */
+static void put_waiters(struct tg_broker *b, struct tg_frame_writer *w, const struct tg_gates *gates,
+                        const struct tg_usage *usage, uint64_t now_ms)
 {
     const struct tg_queue *q = &b->queue;
-    json_t *list = json_array();
     struct tg_pass pass;
     tg_pass_begin(&pass, gates, usage);
     for (size_t i = 0; i < q->n_waiters; i++) {
@@ -146,19 +165,10 @@ static json_t *waiters_array(struct tg_broker *b, const struct tg_gates *gates, 
             b->pass_due = true; /* the machine has changed since the last decision */
         json_t *o = waiter_object(q->waiters[i], now_ms);
         set_why(b, o, &v, i);
-        json_array_append_new(list, o);
+        put_element(w, i == 0, o);
     }
-    for (size_t i = 0; i < q->n_parked; i++) {
-        const struct tg_ticket *t = q->parked[i];
-        json_t *o = waiter_object(t, now_ms);
-        size_t ahead = tg_queue_ahead(q, t);
-        set_number(o, "position", ahead + 1);
-        set_number(o, "ahead", ahead);
-        set_text(o, "why", "parked");
-        set_text(o, "text", "gave up waiting for now: keeps its place until it asks again");
-        json_array_append_new(list, o);
-    }
-    return list;
+    for (size_t i = 0; i < q->n_parked; i++)
+        put_element(w, i == 0 && q->n_waiters == 0, parked_object(q, q->parked[i], now_ms));
 }
 
 static json_t *broker_object(const struct tg_broker *b, uint64_t now_ms)
@@ -185,24 +195,28 @@ static json_t *store_object(const struct tg_broker *b)
     return o;
 }
 
-json_t *tg_status_reply(struct tg_broker *b)
+int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len)
 {
+    struct tg_frame_writer w = {NULL, 0, 0, 0};
     uint64_t now_ms = tg_clock_boot_ms();
     struct tg_gates gates = tg_admit_gates(b);
     struct tg_usage usage;
     if (b->queue.n_holders > 0)
         tg_admit_measure_if_due(b);
     tg_admit_usage(b, &gates, true, &usage);
-    json_t *holders = json_array();
+    tg_frame_put_text(&w, "{\"ok\":true,\"status_version\":");
+    tg_frame_put_json(&w, json_integer(STATUS_VERSION));
+    tg_frame_put_text(&w, ",\"broker\":");
+    tg_frame_put_json(&w, broker_object(b, now_ms));
+    tg_frame_put_text(&w, ",\"store\":");
+    tg_frame_put_json(&w, store_object(b));
+    tg_frame_put_text(&w, ",\"gates\":");
+    tg_frame_put_json(&w, gates_object(b, &gates, &usage));
+    tg_frame_put_text(&w, ",\"holders\":[");
     for (size_t i = 0; i < b->queue.n_holders; i++)
-        json_array_append_new(holders, holder_object(b->queue.holders[i], now_ms));
-    json_t *reply = json_object();
-    set(reply, "ok", json_true());
-    set_number(reply, "status_version", STATUS_VERSION);
-    set(reply, "broker", broker_object(b, now_ms));
-    set(reply, "store", store_object(b));
-    set(reply, "gates", gates_object(b, &gates, &usage));
-    set(reply, "holders", holders);
-    set(reply, "waiters", waiters_array(b, &gates, &usage, now_ms));
-    return reply;
+        put_element(&w, i == 0, holder_object(b->queue.holders[i], now_ms));
+    tg_frame_put_text(&w, "],\"waiters\":[");
+    put_waiters(b, &w, &gates, &usage, now_ms);
+    tg_frame_put_text(&w, "]}");
+    return tg_frame_finish(&w, ret_bytes, ret_len);
 }

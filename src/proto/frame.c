@@ -76,24 +76,70 @@ void tg_frames_done(struct tg_frames *f)
     f->used = f->size = 0;
 }
 
+static int append(const char *part, size_t n, void *ctx)
+{
+    struct tg_frame_writer *w = ctx;
+    if (w->err)
+        return -1;
+    size_t need = n + (w->used == 0 ? TG_FRAME_HEADER_BYTES : 0);
+    if (need > w->size - w->used) {
+        size_t size = w->size ? w->size : 512;
+        while (size - w->used < need)
+            size *= 2; /* the part is in memory already: this cannot run away */
+        uint8_t *grown = realloc(w->bytes, size);
+        if (!grown) {
+            w->err = -ENOMEM;
+            return -1;
+        }
+        w->bytes = grown;
+        w->size = size;
+    }
+    if (w->used == 0)
+        w->used = TG_FRAME_HEADER_BYTES; /* filled in at the end */
+    memcpy(w->bytes + w->used, part, n);
+    w->used += n;
+    return 0;
+}
+
+void tg_frame_put_text(struct tg_frame_writer *w, const char *text)
+{
+    append(text, strlen(text), w);
+}
+
+void tg_frame_put_json(struct tg_frame_writer *w, json_t *value)
+{
+    if (!w->err && (!value || json_dump_callback(value, append, w, JSON_COMPACT | JSON_ENCODE_ANY) != 0))
+        w->err = -ENOMEM;
+    json_decref(value);
+}
+
+int tg_frame_finish(struct tg_frame_writer *w, uint8_t **ret_bytes, size_t *ret_len)
+{
+    const struct tg_frame_writer done = *w;
+    *w = (struct tg_frame_writer){NULL, 0, 0, 0};
+    int err = done.err;
+    if (!err && done.used <= TG_FRAME_HEADER_BYTES)
+        err = -ENOMEM; /* nothing was put */
+    size_t len = done.used - TG_FRAME_HEADER_BYTES;
+    if (!err && len > TG_REPLY_MAX_BYTES)
+        err = -EMSGSIZE;
+    if (err) {
+        free(done.bytes);
+        return err;
+    }
+    const uint8_t header[4] = {'T', 'G', TG_PROTO_VERSION, 0};
+    memcpy(done.bytes, header, sizeof(header));
+    for (unsigned i = 0; i < 4; i++)
+        done.bytes[4 + i] = (uint8_t)(len >> (8 * i));
+    *ret_bytes = done.bytes;
+    *ret_len = done.used;
+    return 0;
+}
+
 int tg_frame_encode(const json_t *message, uint8_t **ret_bytes, size_t *ret_len)
 {
-    size_t len = json_dumpb(message, NULL, 0, JSON_COMPACT);
-    if (len == 0)
-        return -ENOMEM;
-    if (len > TG_REPLY_MAX_BYTES)
-        return -EMSGSIZE;
-    uint8_t *bytes = malloc(TG_FRAME_HEADER_BYTES + len);
-    if (!bytes)
-        return -ENOMEM;
-    bytes[0] = 'T';
-    bytes[1] = 'G';
-    bytes[2] = TG_PROTO_VERSION;
-    bytes[3] = 0;
-    for (unsigned i = 0; i < 4; i++)
-        bytes[4 + i] = (uint8_t)(len >> (8 * i));
-    json_dumpb(message, (char *)bytes + TG_FRAME_HEADER_BYTES, len, JSON_COMPACT);
-    *ret_bytes = bytes;
-    *ret_len = TG_FRAME_HEADER_BYTES + len;
-    return 0;
+    struct tg_frame_writer w = {NULL, 0, 0, 0};
+    if (json_dump_callback(message, append, &w, JSON_COMPACT) != 0 && !w.err)
+        w.err = -ENOMEM;
+    return tg_frame_finish(&w, ret_bytes, ret_len);
 }

@@ -42,6 +42,22 @@ int tg_frames_feed(struct tg_frames *f, const void *bytes, size_t n);
 int tg_frames_next(struct tg_frames *f, json_t **ret_message);
 void tg_frames_done(struct tg_frames *f);
 
+/* A frame written piece by piece, for messages too long to hold as one tree of values. Zero-initialise; the
+ * first failure is kept and told by tg_frame_finish. */
+struct tg_frame_writer {
+    uint8_t *bytes;
+    size_t used;
+    size_t size;
+    int err;
+};
+
+/* Text that is part of a JSON object as it stands. */
+void tg_frame_put_text(struct tg_frame_writer *w, const char *text);
+/* A value; gives up the reference (NULL: out of memory). */
+void tg_frame_put_json(struct tg_frame_writer *w, json_t *value);
+/* Ends the frame, in memory that the caller frees, and empties the writer. 0, -ENOMEM, or -EMSGSIZE. */
+int tg_frame_finish(struct tg_frame_writer *w, uint8_t **ret_bytes, size_t *ret_len);
+
 /* A whole frame for a JSON object, in memory that the caller frees. 0, -ENOMEM, or -EMSGSIZE. */
 int tg_frame_encode(const json_t *message, uint8_t **ret_bytes, size_t *ret_len);
 

@@ -35,6 +35,32 @@ static void whole_and_byte_by_byte(void)
     json_decref(m);
 }
 
+static void a_frame_in_pieces_is_the_same_frame(void)
+{
+    struct tg_frame_writer w = {NULL, 0, 0, 0};
+    uint8_t *whole, *pieces;
+    size_t a, b;
+    json_t *m = json_pack("{s:[i,i],s:s}", "list", 1, 2, "text", "\xc3\xa4");
+    CHECK_EQ(tg_frame_encode(m, &whole, &a), 0);
+    tg_frame_put_text(&w, "{\"list\":[");
+    tg_frame_put_json(&w, json_integer(1));
+    tg_frame_put_text(&w, ",");
+    tg_frame_put_json(&w, json_integer(2));
+    tg_frame_put_text(&w, "],\"text\":");
+    tg_frame_put_json(&w, json_string("\xc3\xa4"));
+    tg_frame_put_text(&w, "}");
+    CHECK_EQ(tg_frame_finish(&w, &pieces, &b), 0);
+    CHECK(a == b && memcmp(whole, pieces, a) == 0);
+    free(pieces);
+    free(whole);
+    json_decref(m);
+    tg_frame_put_text(&w, "{");
+    tg_frame_put_json(&w, NULL);
+    tg_frame_put_text(&w, "}");
+    CHECK_EQ(tg_frame_finish(&w, &pieces, &b), -ENOMEM);
+    CHECK_EQ(tg_frame_finish(&w, &pieces, &b), -ENOMEM);
+}
+
 static int feed_once(const void *bytes, size_t n)
 {
     struct tg_frames f = {.max_bytes = 4096};
@@ -116,6 +142,7 @@ static void display_text_is_always_utf8(void)
 int main(void)
 {
     RUN(whole_and_byte_by_byte);
+    RUN(a_frame_in_pieces_is_the_same_frame);
     RUN(u10_another_version_is_told_apart);
     RUN(u11_hostile_frames_are_errors);
     RUN(fields_are_strict);
