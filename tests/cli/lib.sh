@@ -19,6 +19,10 @@ TIMEOUT=$(command -v timeout)
 finish() {
   local code=$? pid
   PATH=$SEARCH
+  # What this script started, and what that started, has our place in its environment.
+  for pid in $(grep -lsaF "XDG_RUNTIME_DIR=$PLACE/" /proc/[0-9]*/environ | tr -cd '0-9\n'); do
+    [ "$pid" = $$ ] || STARTED+=("$pid")
+  done
   for pid in "${STARTED[@]}"; do kill -KILL "$pid" 2>/dev/null; done
   "$TG" stop --force >/dev/null 2>&1
   chmod -R u+rwx "$PLACE"
