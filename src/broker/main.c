@@ -157,7 +157,8 @@ static void clean_signals(void)
 /* A client's own soft limits, affinity or niceness are no reason for the broker to see a smaller machine. */
 static void clean_limits(void)
 {
-    static const int limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA};
+    static const __rlimit_resource_t limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS,
+                                                 RLIMIT_DATA};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         struct rlimit r;
         if (getrlimit(limits[i], &r) == 0 && r.rlim_cur != r.rlim_max) {

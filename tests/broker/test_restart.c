@@ -35,6 +35,13 @@ static const char *ask(struct job *j, const struct place *p, const char *kind, i
     return admit(&j->c, kind, j->pid, prio, 10, &j->ticket);
 }
 
+/* Ends its process and its connection. */
+static void end(struct job *j)
+{
+    owner_kill(j->pid);
+    client_close(&j->c);
+}
+
 static void next_broker(struct place *p)
 {
     place_stop(p, SIGKILL);
@@ -70,12 +77,10 @@ static void a8_a_killed_broker_is_followed_by_one_that_knows(void)
     }
     for (int i = 0; i < 3; i++) {
         CHECK_TEXT(next_state(&w[i].c), "HOLD");
-        owner_kill(w[i].pid);
-        client_close(&w[i].c);
+        end(&w[i]);
     }
     CHECK_TEXT(next_state(&late.c), "HOLD");
-    owner_kill(late.pid);
-    client_close(&late.c);
+    end(&late);
     client_close(&h.c);
     place_stop(&p, SIGTERM);
 }
@@ -92,7 +97,7 @@ static void who_does_not_come_back_is_parked(void)
     uint64_t ticket = gone.ticket;
     next_broker(&p);
     CHECK_TEXT(ask(&next, &p, "run", 0), "WAIT");
-    owner_kill(h.pid);
+    end(&h);
     uint64_t begin = now_ms();
     CHECK_TEXT(next_state(&next.c), "HOLD");
     CHECK(now_ms() - begin < 1500);
@@ -102,9 +107,9 @@ static void who_does_not_come_back_is_parked(void)
     client_close(&gone.c);
     CHECK_TEXT(ask(&gone, &p, "wait-admit", 5), "WAIT");
     CHECK_EQ(gone.ticket, ticket);
-    owner_kill(next.pid);
+    end(&next);
     CHECK_TEXT(next_state(&gone.c), "HOLD");
-    owner_kill(gone.pid);
+    end(&gone);
     place_stop(&p, SIGTERM);
 }
 
@@ -130,8 +135,8 @@ static void a_grant_on_its_way_is_not_lost_and_not_doubled(void)
     CHECK_TEXT(ask(&b, &p, "wait-admit", 0), "WAIT");
     CHECK_TEXT(next_state(&b.c), "HOLD");
     CHECK_EQ(holders_of(&p), 1);
-    owner_kill(a.pid);
-    owner_kill(b.pid);
+    end(&a);
+    end(&b);
     place_stop(&p, SIGTERM);
 }
 
@@ -146,7 +151,7 @@ static void l5_l7_l11_the_dead_are_not_adopted(void)
     for (int i = 0; i < 4; i++)
         CHECK_TEXT(ask(&j[i], &p, "run", 0), "HOLD");
     place_stop(&p, SIGKILL);
-    owner_kill(j[0].pid);
+    end(&j[0]);
     snprintf(text, sizeof(text),
              "UPDATE ticket SET boot_id='00000000-0000-0000-0000-000000000000' WHERE id=%llu;"
              "UPDATE ticket SET start_ticks=start_ticks+1, cancelled=1 WHERE id=%llu",
@@ -161,7 +166,7 @@ static void l5_l7_l11_the_dead_are_not_adopted(void)
     pause_ms(20);
     CHECK_EQ(waitpid(j[2].pid, NULL, WNOHANG), 0); /* the record was cancelled; this process is another */
     for (int i = 1; i < 4; i++)
-        owner_kill(j[i].pid);
+        end(&j[i]);
     EVENTUALLY(holders_of(&p) == 0);
     place_stop(&p, SIGTERM);
 }
@@ -185,7 +190,8 @@ static void l11_an_adopted_holder_can_be_released_and_cancelled(void)
     CHECK_EQ(waitpid(run.pid, &status, 0), run.pid);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     EVENTUALLY(holders_of(&p) == 0);
-    owner_kill(shell.pid);
+    end(&shell);
+    client_close(&run.c);
     place_stop(&p, SIGTERM);
 }
 
@@ -252,10 +258,10 @@ static void s10_u13_order_comes_from_numbers_not_from_clocks(void)
         CHECK_EQ(number_at(s, path), 0); /* a clock that is ahead shows 0, not 2^64 */
     }
     json_decref(s);
-    owner_kill(h.pid);
+    end(&h);
     for (int i = 0; i < 3; i++) {
         CHECK_TEXT(next_state(&w[i].c), "HOLD");
-        owner_kill(w[i].pid);
+        end(&w[i]);
     }
     place_stop(&p, SIGTERM);
 }
