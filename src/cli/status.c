@@ -64,7 +64,9 @@ static void print_row(const json_t *t, const char *state, const char *time_key)
 static void print_waiter(const json_t *t)
 {
     char state[32] = "parked";
-    if (strcmp(text_of(t, "state"), "PARKED") != 0)
+    if (json_is_true(json_object_get(t, "on_hold")))
+        snprintf(state, sizeof(state), "on hold");
+    else if (strcmp(text_of(t, "state"), "PARKED") != 0)
         snprintf(state, sizeof(state), "#%" PRIu64, number(t, "position"));
     print_row(t, state, "waited_ms");
     if (json_is_string(json_object_get(t, "text")))
@@ -96,6 +98,8 @@ static void print_gates(const json_t *gates)
         printf(", memory unknown");
     printf(" (%" PRIu64 " reserved, floor %" PRIu64 "), backfill up to %" PRIu64 " MB\n",
            number(memory, "reserved_mb"), number(memory, "floor_mb"), number(gates, "backfill_mb"));
+    if (json_is_true(json_object_get(gates, "draining")))
+        puts("drained: nobody is admitted until tidegate undrain");
 }
 
 static void print_human(const json_t *reply)
