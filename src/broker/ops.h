@@ -14,6 +14,7 @@ typedef json_t *tg_op(struct tg_broker *b, struct tg_peer *peer, const json_t *m
 
 tg_op tg_op_hold;
 tg_op tg_op_resume;
+tg_op tg_op_history;
 
 /* The ticket a message names, which must be the caller's or the caller root (U1); NULL and the refusal. */
 struct tg_ticket *tg_ops_named(struct tg_broker *b, const struct tg_peer *peer, const json_t *m,
@@ -23,5 +24,8 @@ json_t *tg_ops_usage(const char *op, const char *rule);
 json_t *tg_ops_store_refused(struct tg_broker *b);
 /* {"ok":true,"state":STATE} */
 json_t *tg_ops_state_reply(const char *state);
+
+/* A row of the history as an object. */
+json_t *tg_ops_history_row(const struct tg_history *h);
 
 #endif

@@ -21,6 +21,8 @@ static const struct tg_verb verbs[] = {
     {"resume", tg_verb_resume, "ID", "let a ticket that is on hold wait for its turn again"},
     {"drain", tg_verb_drain, "", "admit nobody any more; running commands go on"},
     {"undrain", tg_verb_undrain, "", "admit again"},
+    {"history", tg_verb_history, "[--json|--swf] [--limit N] [--since DUR]",
+     "what has ended, newest last; --swf as a trace for replay"},
     {"config", tg_verb_config, "[KEY [VALUE]]", "show or set slots, load, floor-mb, backfill-mb, ..."},
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
     {"replay", tg_verb_replay, "TRACE.swf --procs N [--policy fifo|easy|tidegate] [--json]",

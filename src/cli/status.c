@@ -13,38 +13,6 @@
 
 static const char verb[] = "status";
 
-static uint64_t number(const json_t *object, const char *key)
-{
-    uint64_t n = 0;
-    (void)tg_field_u64(object, key, 0, INT64_MAX, &n);
-    return n;
-}
-
-/* A field as printable text in one of four rotating buffers; "-" when it is absent. */
-static const char *text_of(const json_t *object, const char *key)
-{
-    static char buffers[4][1100];
-    static unsigned next;
-    const char *text = "-";
-    (void)tg_field_string(object, key, TG_PATH_BYTES, &text);
-    char *shown = tg_display_text(text, sizeof(buffers[0]) - 8);
-    char *out = buffers[next++ % 4];
-    snprintf(out, sizeof(buffers[0]), "%s", shown ? shown : "?");
-    free(shown);
-    return out;
-}
-
-static void format_duration(char *to, size_t size, uint64_t ms)
-{
-    uint64_t s = ms / 1000;
-    if (s < 60)
-        snprintf(to, size, "%" PRIu64 ".%" PRIu64 "s", s, ms % 1000 / 100);
-    else if (s < 3600)
-        snprintf(to, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
-    else
-        snprintf(to, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s % 3600 / 60);
-}
-
 static void print_row(const json_t *t, const char *state, const char *time_key)
 {
     char prio[24], est[24] = "-", since[32];
@@ -55,10 +23,10 @@ static void print_row(const json_t *t, const char *state, const char *time_key)
     snprintf(prio, sizeof(prio), "%" PRId64, n);
     if (tg_field_u64(t, "est_mb", 0, INT64_MAX, &mb) == 0)
         snprintf(est, sizeof(est), "%" PRIu64 "M", mb);
-    format_duration(since, sizeof(since), number(t, time_key));
-    printf("%6" PRIu64 "  %-8s %-8s %8s %8s %8" PRIu64 "  %-10s %s\n", number(t, "ticket"), state,
-           level && strlen(level) < 16 ? text_of(t, "level") : prio, est, since, number(t, "pid"),
-           text_of(t, "tenant"), text_of(t, "cmd"));
+    tg_format_duration(since, sizeof(since), tg_number_field(t, time_key));
+    printf("%6" PRIu64 "  %-8s %-8s %8s %8s %8" PRIu64 "  %-10s %s\n", tg_number_field(t, "ticket"), state,
+           level && strlen(level) < 16 ? tg_shown_field(t, "level") : prio, est, since,
+           tg_number_field(t, "pid"), tg_shown_field(t, "tenant"), tg_shown_field(t, "cmd"));
 }
 
 static void print_waiter(const json_t *t)
@@ -66,11 +34,11 @@ static void print_waiter(const json_t *t)
     char state[32] = "parked";
     if (json_is_true(json_object_get(t, "on_hold")))
         snprintf(state, sizeof(state), "on hold");
-    else if (strcmp(text_of(t, "state"), "PARKED") != 0)
-        snprintf(state, sizeof(state), "#%" PRIu64, number(t, "position"));
+    else if (strcmp(tg_shown_field(t, "state"), "PARKED") != 0)
+        snprintf(state, sizeof(state), "#%" PRIu64, tg_number_field(t, "position"));
     print_row(t, state, "waited_ms");
     if (json_is_string(json_object_get(t, "text")))
-        printf("        %s\n", text_of(t, "text"));
+        printf("        %s\n", tg_shown_field(t, "text"));
 }
 
 static void print_load(const json_t *load)
@@ -89,15 +57,17 @@ static void print_load(const json_t *load)
 static void print_gates(const json_t *gates)
 {
     const json_t *slots = json_object_get(gates, "slots"), *memory = json_object_get(gates, "memory");
-    printf("slots %" PRIu64 " of %" PRIu64 ", ", number(slots, "held"), number(slots, "limit"));
+    printf("slots %" PRIu64 " of %" PRIu64 ", ", tg_number_field(slots, "held"),
+           tg_number_field(slots, "limit"));
     print_load(json_object_get(gates, "load"));
     if (json_is_integer(json_object_get(memory, "available_mb")))
-        printf(", memory %" PRIu64 " MB available of %" PRIu64, number(memory, "available_mb"),
-               number(memory, "total_mb"));
+        printf(", memory %" PRIu64 " MB available of %" PRIu64, tg_number_field(memory, "available_mb"),
+               tg_number_field(memory, "total_mb"));
     else
         printf(", memory unknown");
     printf(" (%" PRIu64 " reserved, floor %" PRIu64 "), backfill up to %" PRIu64 " MB\n",
-           number(memory, "reserved_mb"), number(memory, "floor_mb"), number(gates, "backfill_mb"));
+           tg_number_field(memory, "reserved_mb"), tg_number_field(memory, "floor_mb"),
+           tg_number_field(gates, "backfill_mb"));
     if (json_is_true(json_object_get(gates, "draining")))
         puts("drained: nobody is admitted until tidegate undrain");
 }
@@ -118,9 +88,9 @@ static void print_human(const json_t *reply)
                "TENANT", "COMMAND");
     json_array_foreach(holders, i, t) print_row(t, "holds", "held_ms");
     json_array_foreach(waiters, i, t) print_waiter(t);
-    printf("\nbroker %s, pid %" PRIu64 ", on %s\n", text_of(broker, "version"), number(broker, "pid"),
-           text_of(broker, "socket"));
-    printf("store %s (%s)\n", text_of(store, "path"), text_of(store, "uuid"));
+    printf("\nbroker %s, pid %" PRIu64 ", on %s\n", tg_shown_field(broker, "version"),
+           tg_number_field(broker, "pid"), tg_shown_field(broker, "socket"));
+    printf("store %s (%s)\n", tg_shown_field(store, "path"), tg_shown_field(store, "uuid"));
 }
 
 static int print_json(json_t *reply)
