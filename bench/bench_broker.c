@@ -53,16 +53,18 @@ static double floor_us(size_t rounds)
         close(pair[0]);
         close(pair[1]);
     }
+    bench_sort(samples, rounds);
     return (double)bench_quantile(samples, rounds, 0.5) / 1000;
 }
 
 static void report(const char *what, size_t waiters, size_t rounds, double floor)
 {
     char name[80];
+    bench_sort(samples, rounds);
     snprintf(name, sizeof(name), "%s_%zu_waiting_p50", what, waiters);
-    bench_line("broker", name, (double)bench_quantile(samples, rounds, 0.5) / 1000, "us", floor);
+    bench_print("broker", name, (double)bench_quantile(samples, rounds, 0.5) / 1000, "us", floor);
     snprintf(name, sizeof(name), "%s_%zu_waiting_p99", what, waiters);
-    bench_line("broker", name, (double)bench_quantile(samples, rounds, 0.99) / 1000, "us", floor);
+    bench_print("broker", name, (double)bench_quantile(samples, rounds, 0.99) / 1000, "us", floor);
 }
 
 struct holder {
@@ -153,7 +155,7 @@ int main(int argc, char **argv)
     place_make(&p);
     place_ready(&p, 1);
     double floor = floor_us(rounds);
-    bench_line("broker", "floor_p50", floor, "us", 0);
+    bench_print("broker", "floor_p50", floor, "us", 0);
     struct holder h = {.pid = owner_make()};
     client_open(&c, &p);
     CHECK_TEXT(admit(&c, "run", h.pid, 9, 1, &h.ticket), "HOLD");
@@ -165,10 +167,10 @@ int main(int argc, char **argv)
     enqueue(&c, waiters - 200, 200, 200);
     uint64_t begin = tg_clock_mono_ns();
     json_t *s = status_of(&p);
-    bench_line("broker", "status_all_waiting", (double)(tg_clock_mono_ns() - begin) / 1e6, "ms", 0);
+    bench_print("broker", "status_all_waiting", (double)(tg_clock_mono_ns() - begin) / 1e6, "ms", 0);
     json_decref(s);
     floor = floor_us(rounds); /* so many processes make the kernel's part dearer too */
-    bench_line("broker", "floor_with_the_crowd_p50", floor, "us", 0);
+    bench_print("broker", "floor_with_the_crowd_p50", floor, "us", 0);
     hand_off(&p, &h, waiters, rounds, floor, false);
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);

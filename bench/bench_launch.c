@@ -21,6 +21,8 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include <stddef.h>
+
 #include "bench.h"
 
 extern char **environ;
@@ -220,9 +222,11 @@ static void report(const char *what, unsigned n, double q, const char *shown, si
         char name[128];
         if (c->absent || (i == SH && strcmp(what, "hand-off") == 0))
             continue;
-        double us = (double)bench_quantile((uint64_t *)((char *)c + offset), n, q) / 1000;
+        uint64_t *samples = (uint64_t *)((char *)c + offset);
+        bench_sort(samples, n);
+        double us = (double)bench_quantile(samples, n, q) / 1000;
         snprintf(name, sizeof(name), "%s %s %s", what, c->name, shown);
-        bench_line("launch", name, us, "us", floor);
+        bench_print("launch", name, us, "us", floor);
         if (i == 0)
             floor = us;
     }

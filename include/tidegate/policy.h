@@ -5,13 +5,19 @@
  * tested here is what decides there. All of them are thread-safe: they touch their arguments alone.
  *
  * This header holds launch admission: rank (A1), the gates (A2, A10), backfill by the overtaking bound
- * (A3), and the explanation of each verdict (A9).
+ * (A3), and the explanation of each verdict (A9). Its neighbours hold backfill with known run times (easy.h),
+ * the levels (levels.h, E3), the tenants (tenants.h, E4) and the partitions of a ring (partition.h).
  */
 #ifndef TIDEGATE_POLICY_H
 #define TIDEGATE_POLICY_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <tidegate/easy.h>
+#include <tidegate/levels.h>
+#include <tidegate/partition.h>
+#include <tidegate/tenants.h>
 
 #ifdef __cplusplus
 extern "C" {

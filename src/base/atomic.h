@@ -67,6 +67,10 @@
     {                                                                                                        \
         return __atomic_fetch_or(p, v, __ATOMIC_RELEASE);                                                    \
     }                                                                                                        \
+    static inline T tg_or_acqrel_##S(T *p, T v)                                                              \
+    {                                                                                                        \
+        return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);                                                    \
+    }                                                                                                        \
     static inline T tg_or_seqcst_##S(T *p, T v)                                                              \
     {                                                                                                        \
         return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST);                                                    \
@@ -105,6 +109,7 @@
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
     }
 
+TG_ATOMIC_FAMILY(uint8_t, u8)
 TG_ATOMIC_FAMILY(uint32_t, u32)
 TG_ATOMIC_FAMILY(uint64_t, u64)
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/atomic.h"
+
 static uint32_t bucket_of(uint64_t v)
 {
     if (v < TG_HIST_SUB * 2)
@@ -26,23 +28,34 @@ void tg_hist_reset(struct tg_hist *h)
     memset(h, 0, sizeof(*h));
 }
 
+/* H1 relaxed: one writer; a reader that merges meanwhile may miss the latest value, never see a torn one. */
+static void bump(uint64_t *word, uint64_t by)
+{
+    tg_store_relaxed_u64(word, *word + by);
+}
+
 void tg_hist_add_sp(struct tg_hist *h, uint64_t value)
 {
-    h->bucket[bucket_of(value)]++;
-    h->count++;
-    h->sum += value;
+    bump(&h->bucket[bucket_of(value)], 1);
+    bump(&h->count, 1);
+    bump(&h->sum, value);
     if (value > h->max)
-        h->max = value;
+        tg_store_relaxed_u64(&h->max, value);
 }
 
 void tg_hist_merge(struct tg_hist *into, const struct tg_hist *from)
 {
-    for (uint32_t i = 0; i < TG_HIST_BUCKETS; i++)
-        into->bucket[i] += from->bucket[i];
-    into->count += from->count;
-    into->sum += from->sum;
-    if (from->max > into->max)
-        into->max = from->max;
+    /* H1 relaxed again: from may have its writer at work. The count is taken from the buckets, so that the
+     * two agree. */
+    for (uint32_t i = 0; i < TG_HIST_BUCKETS; i++) {
+        uint64_t n = tg_load_relaxed_u64(&from->bucket[i]);
+        into->bucket[i] += n;
+        into->count += n;
+    }
+    into->sum += tg_load_relaxed_u64(&from->sum);
+    uint64_t max = tg_load_relaxed_u64(&from->max);
+    if (max > into->max)
+        into->max = max;
 }
 
 uint64_t tg_hist_quantile(const struct tg_hist *h, double q)

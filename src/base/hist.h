@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Histogram of u64 values (latencies in ns): log-linear buckets, 32 per power of two, so a quantile is
- * within 3.2 % of the true value; 15 KiB, no allocation. One writer at a time (_sp); merge to combine.
+ * within 3.2 % of the true value; 15 KiB, no allocation. One writer at a time (_sp); merge to combine,
+ * also while the writer of the source goes on.
  */
 #ifndef TG_BASE_HIST_H
 #define TG_BASE_HIST_H

@@ -10,13 +10,11 @@
 #include "base/parse.h"
 #include "broker/ticket.h"
 
+#define OVERTAKE_BOUND_MAX UINT64_C(1000000)
 #define LOAD_MAX UINT64_C(1000000)
 #define DEFAULT_MB UINT64_C(1000)
 #define IDLE_EXIT_MS UINT64_C(60000)
 #define IDLE_EXIT_MAX_MS (UINT64_C(365) * 86400000)
-
-const char *const tg_config_keys[TG_CONFIG_KEYS] = {"slots",     "load",       "floor-mb", "backfill-mb",
-                                                    "budget-mb", "default-mb", "idle-exit"};
 
 void tg_config_defaults(struct tg_config *ret)
 {
@@ -25,6 +23,7 @@ void tg_config_defaults(struct tg_config *ret)
                               .floor_mb = TG_DEFAULT_FLOOR_MB,
                               .backfill_mb = TG_DEFAULT_BACKFILL_MB,
                               .budget_mb = TG_NO_BUDGET,
+                              .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
                               .default_mb = DEFAULT_MB,
                               .idle_exit_ms = IDLE_EXIT_MS};
 }
@@ -106,62 +105,36 @@ static int set_idle_exit(struct tg_config *c, const char *value)
     return 0;
 }
 
-/* The rule of each key, for the message. */
-static const char *const rules[TG_CONFIG_KEYS] = {
-    "a number from 0 to 1000000, or auto (the usable cores)",
-    "a limit above 0 such as 2 or 1.5 (at most 1000000), auto (the usable cores), or off",
-    "a size in MB, or with a suffix M, G or T",
-    "a size in MB, or with a suffix M, G or T",
-    "a size in MB, or with a suffix M, G or T, for all estimates together, or off",
-    "a size in MB, or with a suffix M, G or T",
-    "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
-};
-
-static int key_index(const char *key)
+static int set_overtake_bound(struct tg_config *c, const char *value)
 {
-    for (unsigned i = 0; i < TG_CONFIG_KEYS; i++) {
-        if (strcmp(key, tg_config_keys[i]) == 0)
-            return (int)i;
-    }
-    return -1;
+    uint64_t n;
+    if (tg_parse_u64(value, 0, OVERTAKE_BOUND_MAX, &n))
+        return -EINVAL;
+    c->overtake_bound = (uint32_t)n;
+    return 0;
 }
 
-int tg_config_set(struct tg_config *config, const char *key, const char *value, char *why, size_t size)
+static int set_floor(struct tg_config *c, const char *value)
 {
-    int err = -EINVAL;
-    int i = key_index(key);
-    switch (i) {
-    case 0:
-        err = set_slots(config, value);
-        break;
-    case 1:
-        err = set_load(config, value);
-        break;
-    case 2:
-        err = set_mb(&config->floor_mb, value);
-        break;
-    case 3:
-        err = set_mb(&config->backfill_mb, value);
-        break;
-    case 4:
-        err = set_budget(config, value);
-        break;
-    case 5:
-        err = set_mb(&config->default_mb, value);
-        break;
-    case 6:
-        err = set_idle_exit(config, value);
-        break;
-    default:
-        snprintf(why, size,
-                 "there is no setting '%.60s': the settings are slots, load, floor-mb, backfill-mb, "
-                 "budget-mb, default-mb and idle-exit",
-                 key);
-        return -ENOENT;
-    }
-    if (err)
-        snprintf(why, size, "%s '%.60s': must be %s", key, value, rules[i]);
-    return err;
+    return set_mb(&c->floor_mb, value);
+}
+
+static int set_backfill(struct tg_config *c, const char *value)
+{
+    return set_mb(&c->backfill_mb, value);
+}
+
+static int set_default(struct tg_config *c, const char *value)
+{
+    return set_mb(&c->default_mb, value);
+}
+
+static void print_slots(const struct tg_config *c, char *ret, size_t size)
+{
+    if (c->slots_auto)
+        snprintf(ret, size, "auto");
+    else
+        snprintf(ret, size, "%u", c->slots);
 }
 
 static void print_load(const struct tg_config *c, char *ret, size_t size)
@@ -177,42 +150,109 @@ static void print_load(const struct tg_config *c, char *ret, size_t size)
         snprintf(ret, size, "%" PRIu64 ".%03" PRIu64, c->load_limit_milli / 1000, part);
 }
 
-int tg_config_get(const struct tg_config *config, const char *key, char *ret, size_t size)
+static void print_floor(const struct tg_config *c, char *ret, size_t size)
 {
-    switch (key_index(key)) {
-    case 0:
-        if (config->slots_auto)
-            snprintf(ret, size, "auto");
-        else
-            snprintf(ret, size, "%u", config->slots);
-        return 0;
-    case 1:
-        print_load(config, ret, size);
-        return 0;
-    case 2:
-        snprintf(ret, size, "%" PRIu64, config->floor_mb);
-        return 0;
-    case 3:
-        snprintf(ret, size, "%" PRIu64, config->backfill_mb);
-        return 0;
-    case 4:
-        if (config->budget_mb == TG_NO_BUDGET)
-            snprintf(ret, size, "off");
-        else
-            snprintf(ret, size, "%" PRIu64, config->budget_mb);
-        return 0;
-    case 5:
-        snprintf(ret, size, "%" PRIu64, config->default_mb);
-        return 0;
-    case 6:
-        if (config->idle_exit_ms % 1000 == 0)
-            snprintf(ret, size, "%" PRIu64, config->idle_exit_ms / 1000);
-        else
-            snprintf(ret, size, "%" PRIu64 "ms", config->idle_exit_ms);
-        return 0;
-    default:
+    snprintf(ret, size, "%" PRIu64, c->floor_mb);
+}
+
+static void print_backfill(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%" PRIu64, c->backfill_mb);
+}
+
+static void print_budget(const struct tg_config *c, char *ret, size_t size)
+{
+    if (c->budget_mb == TG_NO_BUDGET)
+        snprintf(ret, size, "off");
+    else
+        snprintf(ret, size, "%" PRIu64, c->budget_mb);
+}
+
+static void print_default(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%" PRIu64, c->default_mb);
+}
+
+static void print_overtake_bound(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%u", c->overtake_bound);
+}
+
+static void print_idle_exit(const struct tg_config *c, char *ret, size_t size)
+{
+    if (c->idle_exit_ms % 1000 == 0)
+        snprintf(ret, size, "%" PRIu64, c->idle_exit_ms / 1000);
+    else
+        snprintf(ret, size, "%" PRIu64 "ms", c->idle_exit_ms);
+}
+
+#define SIZE_RULE "a size in MB, or with a suffix M, G or T"
+
+/* The settings in the order they are shown; rule is what the message of a refusal says. */
+static const struct setting {
+    const char *key;
+    const char *rule;
+    int (*set)(struct tg_config *c, const char *value);
+    void (*print)(const struct tg_config *c, char *ret, size_t size);
+} settings[TG_CONFIG_KEYS] = {
+    {"slots", "a number from 0 to 1000000, or auto (the usable cores)", set_slots, print_slots},
+    {"load", "a limit above 0 such as 2 or 1.5 (at most 1000000), auto (the usable cores), or off", set_load,
+     print_load},
+    {"floor-mb", SIZE_RULE, set_floor, print_floor},
+    {"backfill-mb", SIZE_RULE, set_backfill, print_backfill},
+    {"budget-mb", SIZE_RULE ", for all estimates together, or off", set_budget, print_budget},
+    {"default-mb", SIZE_RULE, set_default, print_default},
+    {"overtake-bound", "a number from 0 (the front is never passed) to 1000000", set_overtake_bound,
+     print_overtake_bound},
+    {"idle-exit", "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
+     set_idle_exit, print_idle_exit},
+};
+
+const char *tg_config_key(unsigned index)
+{
+    return index < TG_CONFIG_KEYS ? settings[index].key : NULL;
+}
+
+static const struct setting *find(const char *key)
+{
+    for (unsigned i = 0; i < TG_CONFIG_KEYS; i++) {
+        if (strcmp(key, settings[i].key) == 0)
+            return &settings[i];
+    }
+    return NULL;
+}
+
+static void list_keys(char *ret, size_t size)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < TG_CONFIG_KEYS && used < size; i++) {
+        const char *lead = i == 0 ? "" : i + 1 == TG_CONFIG_KEYS ? " and " : ", ";
+        used += (size_t)snprintf(ret + used, size - used, "%s%s", lead, settings[i].key);
+    }
+}
+
+int tg_config_set(struct tg_config *config, const char *key, const char *value, char *why, size_t size)
+{
+    const struct setting *s = find(key);
+    if (!s) {
+        char keys[256];
+        list_keys(keys, sizeof(keys));
+        snprintf(why, size, "there is no setting '%.60s': the settings are %s", key, keys);
         return -ENOENT;
     }
+    int err = s->set(config, value);
+    if (err)
+        snprintf(why, size, "%s '%.60s': must be %s", key, value, s->rule);
+    return err;
+}
+
+int tg_config_get(const struct tg_config *config, const char *key, char *ret, size_t size)
+{
+    const struct setting *s = find(key);
+    if (!s)
+        return -ENOENT;
+    s->print(config, ret, size);
+    return 0;
 }
 
 struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
@@ -221,7 +261,7 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                     : config->load == TG_LOAD_GATE_AUTO ? (uint64_t)cores * 1000
                                                         : config->load_limit_milli;
     return (struct tg_gates){.slots = config->slots_auto ? cores : config->slots,
-                             .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
+                             .overtake_bound = config->overtake_bound,
                              .load_limit_milli = load,
                              .floor_mb = config->floor_mb,
                              .backfill_mb = config->backfill_mb,

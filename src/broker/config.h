@@ -21,16 +21,17 @@ struct tg_config {
     uint64_t load_limit_milli;
     uint64_t floor_mb;
     uint64_t backfill_mb;
-    uint64_t budget_mb; /* of all estimates together; TG_NO_BUDGET: no such gate */
+    uint32_t overtake_bound; /* how often the front may be passed (A3) */
+    uint64_t budget_mb;      /* of all estimates together; TG_NO_BUDGET: no such gate */
     uint64_t default_mb;
     uint64_t idle_exit_ms; /* 0: never */
 };
 
 #define TG_CONFIG_VALUE_BYTES 32u
-#define TG_CONFIG_KEYS 7u
+#define TG_CONFIG_KEYS 8u
 
-/* The names of the keys, in the order they are shown. */
-extern const char *const tg_config_keys[TG_CONFIG_KEYS];
+/* The name of key 0 .. TG_CONFIG_KEYS - 1, in the order they are shown; NULL past them. */
+const char *tg_config_key(unsigned index);
 
 void tg_config_defaults(struct tg_config *ret);
 

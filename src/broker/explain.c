@@ -23,6 +23,10 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
         snprintf(ret, size, "about to start");
         break;
     case TG_WHY_SLOTS:
+        if (v->limit == 0) {
+            snprintf(ret, size, "waits: admission is paused (slots is 0)");
+            break;
+        }
         snprintf(ret, size, "waits for slots: needs %" PRIu64 ", %" PRIu64 " of %" PRIu64 " are held",
                  v->need, v->have, v->limit);
         break;

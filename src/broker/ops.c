@@ -192,10 +192,10 @@ static json_t *config_reply(const struct tg_config *config, const char *only)
     json_t *values = json_object();
     for (unsigned i = 0; i < TG_CONFIG_KEYS; i++) {
         char value[TG_CONFIG_VALUE_BYTES];
-        if (only && strcmp(only, tg_config_keys[i]) != 0)
+        if (only && strcmp(only, tg_config_key(i)) != 0)
             continue;
-        tg_config_get(config, tg_config_keys[i], value, sizeof(value));
-        json_object_set_new(values, tg_config_keys[i], json_string(value));
+        tg_config_get(config, tg_config_key(i), value, sizeof(value));
+        json_object_set_new(values, tg_config_key(i), json_string(value));
     }
     return json_pack("{s:b,s:o}", "ok", 1, "config", values);
 }

@@ -22,7 +22,7 @@ struct request {
     pid_t pid;
     int64_t prio;
     uint64_t est_mb;
-    bool est_given;
+    enum tg_source est_source;
     uint32_t max_conc;
     uint32_t slots;
     char tenant[TG_TENANT_BYTES + 8];
@@ -89,8 +89,8 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     if (err)
         return err;
     r->pid = (pid_t)pid;
-    r->est_given = est != UINT64_MAX;
-    r->est_mb = r->est_given ? est : 0;
+    r->est_source = est != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_DEFAULT;
+    r->est_mb = est != UINT64_MAX ? est : 0;
     r->max_conc = (uint32_t)max_conc;
     r->slots = (uint32_t)slots;
     return 0;
@@ -200,7 +200,7 @@ static int fit(struct tg_broker *b, struct request *r, json_t **ret_error)
     struct tg_usage usage = {0};
     struct tg_verdict v = {0};
     usage.mem_total_mb = b->total_mb;
-    if (!r->est_given) {
+    if (r->est_source != TG_SOURCE_STATED) {
         /* A job that states nothing is never too large. */
         uint64_t most = usage.mem_total_mb ? tg_sat_sub_u64(usage.mem_total_mb, gates.floor_mb) : UINT64_MAX;
         most = most < gates.budget_mb ? most : gates.budget_mb;
@@ -221,8 +221,9 @@ json_t *tg_ops_hold_reply(const struct tg_broker *b, const struct tg_ticket *t, 
 {
     char env[80];
     snprintf(env, sizeof(env), "%llu:%s", (unsigned long long)t->id, tg_store_uuid(b->store));
-    return json_pack("{s:b,s:s,s:I,s:s,s:s}", "ok", 1, "state", "HOLD", "ticket", (json_int_t)t->id,
-                     "verdict", verdict ? verdict : tg_verdict_kind_name(t->verdict), "env", env);
+    return json_pack("{s:b,s:s,s:I,s:s,s:s,s:I}", "ok", 1, "state", "HOLD", "ticket", (json_int_t)t->id,
+                     "verdict", verdict ? verdict : tg_verdict_kind_name(t->verdict), "env", env,
+                     "granted_boot_ns", (json_int_t)tg_clock_read_ns(CLOCK_BOOTTIME));
 }
 
 /* From here on the decision answers. */
@@ -272,11 +273,11 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     row.state = TG_WAIT;
     row.prio = r->prio;
     row.est_mb = r->est_mb;
-    row.est_default = !r->est_given;
+    row.est_source = r->est_source;
     row.slots = r->slots;
     row.max_conc = r->max_conc;
     bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->est_mb && t->slots == r->slots &&
-                t->max_conc == r->max_conc && t->est_default == !r->est_given;
+                t->max_conc == r->max_conc && t->est_source == r->est_source;
     if (t->saved && !same && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
         return tg_error_reply(TG_ERR_STORE, "the store refused (%s)", tg_store_why(b->store));
@@ -285,7 +286,7 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     if (await(b, peer, t))
         return tg_error_reply(TG_ERR_STORE, "out of memory");
     tg_life_came_back(b, t);
-    t->est_default = row.est_default;
+    t->est_source = row.est_source;
     t->max_conc = row.max_conc;
     tg_queue_set_request(&b->queue, t, r->prio, r->est_mb, r->slots);
     if (t->state != TG_WAIT)
@@ -300,7 +301,7 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     json_t *error = NULL;
     if (fit(b, r, &error))
         return error;
-    struct tg_ticket *t = tg_ticket_new(r->tenant, r->cmd, r->cwd);
+    struct tg_ticket *t = tg_ticket_new(r->tenant, r->cmd, r->cwd, "");
     if (!t)
         return tg_error_reply(TG_ERR_STORE, "out of memory");
     t->id = b->next_id;
@@ -310,7 +311,7 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     t->state = TG_WAIT;
     t->prio = r->prio;
     t->est_mb = r->est_mb;
-    t->est_default = !r->est_given;
+    t->est_source = r->est_source;
     t->slots = r->slots;
     t->max_conc = r->max_conc;
     t->asked_boot_ms = tg_clock_boot_ms();

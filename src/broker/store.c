@@ -2,6 +2,7 @@
  * See store.h. Keeps A1 (numbers of arrival), A8 (one transaction a transition), U7, U8, U10. */
 #include "broker/store.h"
 #include "broker/store_file.h"
+#include "broker/store_rows.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,29 +14,18 @@
 #include "base/clock.h"
 #include "proto/fields.h"
 
-/* Arrival numbers stay far from where a counter would wrap; a store that claims more is corrupt. */
-#define ID_MAX (INT64_C(1) << 62)
-
-#define TICKET_COLUMNS                                                                                       \
-    "id,pid,start_ticks,boot_id,uid,kind,state,prio,est_mb,est_default,slots,max_conc,overtaken,verdict,"    \
-    "acked,cancelled,tenant,cmd,cwd,asked_boot_ms,asked_wall_ms,held_boot_ms,held_wall_ms"
-
 static const char SCHEMA[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE config(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
-    /* AUTOINCREMENT: a number is never given twice, even when the table is empty again. */
-    "CREATE TABLE ticket(id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER NOT NULL, start_ticks INTEGER NOT"
-    " NULL, boot_id TEXT NOT NULL, uid INTEGER NOT NULL, kind INTEGER NOT NULL, state INTEGER NOT NULL,"
-    " prio INTEGER NOT NULL, est_mb INTEGER NOT NULL, est_default INTEGER NOT NULL, slots INTEGER NOT NULL,"
-    " max_conc INTEGER NOT NULL, overtaken INTEGER NOT NULL, verdict INTEGER NOT NULL, acked INTEGER NOT"
-    " NULL, cancelled INTEGER NOT NULL, tenant TEXT NOT NULL, cmd TEXT NOT NULL, cwd TEXT NOT NULL,"
-    " asked_boot_ms INTEGER NOT NULL, asked_wall_ms INTEGER NOT NULL, held_boot_ms INTEGER NOT NULL,"
-    " held_wall_ms INTEGER NOT NULL);"
     "CREATE TABLE history(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, uid INTEGER NOT NULL, kind INTEGER"
     " NOT NULL, prio INTEGER NOT NULL, est_mb INTEGER NOT NULL, slots INTEGER NOT NULL, verdict INTEGER NOT"
     " NULL, tenant TEXT NOT NULL, cmd TEXT NOT NULL, cwd TEXT NOT NULL, asked_wall_ms INTEGER NOT NULL,"
     " held_wall_ms INTEGER NOT NULL, ended_wall_ms INTEGER NOT NULL, waited_ms INTEGER, ran_ms INTEGER,"
-    " outcome TEXT NOT NULL, status INTEGER);";
+    " outcome TEXT NOT NULL, status INTEGER, job_key TEXT NOT NULL, est_source INTEGER NOT NULL, time_ms "
+    "INTEGER"
+    " NOT NULL, peak_mb INTEGER NOT NULL, detached INTEGER NOT NULL);"
+    /* Estimates are learned from the last runs of the same thing. */
+    "CREATE INDEX history_same ON history(cmd, cwd, job_key, id);";
 
 enum statement {
     BEGIN,
@@ -54,27 +44,23 @@ enum statement {
     N_STATEMENTS,
 };
 
+/* Those of the ticket's row are made by store_rows.c. */
 static const char *const SQL[N_STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     [ROLLBACK] = "ROLLBACK",
-    [INSERT] = "INSERT INTO ticket(" TICKET_COLUMNS
-               ") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
-    [UPDATE] =
-        "UPDATE ticket SET state=?2,prio=?3,est_mb=?4,est_default=?5,slots=?6,max_conc=?7,overtaken=?8,"
-        "verdict=?9,acked=?10,cancelled=?11,held_boot_ms=?12,held_wall_ms=?13 WHERE id=?1",
     [OVERTAKEN] = "UPDATE ticket SET overtaken=?2 WHERE id=?1",
     [DELETE] = "DELETE FROM ticket WHERE id=?1",
     [ARCHIVE] = "INSERT OR REPLACE INTO history(id,pid,uid,kind,prio,est_mb,slots,verdict,tenant,cmd,cwd,"
-                "asked_wall_ms,held_wall_ms,ended_wall_ms,waited_ms,ran_ms,outcome,status)"
-                " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18)",
+                "asked_wall_ms,held_wall_ms,ended_wall_ms,waited_ms,ran_ms,outcome,status,job_key,est_source,"
+                "time_ms,peak_mb,detached)"
+                " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
     /* Two for one: a history that is too long shrinks, in steps nobody notices (P8). */
     [PRUNE] = "DELETE FROM history WHERE id IN (SELECT id FROM history ORDER BY id LIMIT 2)",
     [FILL] = "UPDATE history SET status=?2,outcome='done' WHERE id=?1 AND status IS NULL AND outcome IN"
              " ('owner died','lost')",
     [CONFIG_SET] = "INSERT OR REPLACE INTO config(key,value) VALUES(?1,?2)",
     [CONFIG_ALL] = "SELECT key,value FROM config ORDER BY key",
-    [LOAD] = "SELECT " TICKET_COLUMNS " FROM ticket ORDER BY id",
 };
 
 struct tg_store {
@@ -182,33 +168,13 @@ static void bind_text(sqlite3_stmt *st, int at, const char *text)
 
 static int put_insert(struct tg_store *s, const struct tg_ticket *t)
 {
-    sqlite3_stmt *st = s->stmt[INSERT];
-    const uint64_t numbers[] = {t->id, (uint64_t)t->owner.pid, t->owner.start_ticks};
-    for (int i = 0; i < 3; i++)
-        bind_int(st, 1 + i, numbers[i]);
-    bind_text(st, 4, t->owner.boot_id);
-    const uint64_t more[] = {t->uid,       t->kind,        t->state, (uint64_t)t->prio,
-                             t->est_mb,    t->est_default, t->slots, t->max_conc,
-                             t->overtaken, t->verdict,     t->acked, t->cancelled};
-    for (int i = 0; i < 12; i++)
-        bind_int(st, 5 + i, more[i]);
-    bind_text(st, 17, t->tenant);
-    bind_text(st, 18, t->cmd);
-    bind_text(st, 19, t->cwd);
-    bind_int(st, 20, t->asked_boot_ms);
-    bind_int(st, 21, t->asked_wall_ms);
-    bind_int(st, 22, t->held_boot_ms);
-    bind_int(st, 23, t->held_wall_ms);
+    tg_rows_bind_insert(s->stmt[INSERT], t);
     return step(s, INSERT);
 }
 
 static int put_update(struct tg_store *s, const struct tg_ticket *t)
 {
-    const uint64_t v[] = {t->id,        t->state,        (uint64_t)t->prio, t->est_mb,  t->est_default,
-                          t->slots,     t->max_conc,     t->overtaken,      t->verdict, t->acked,
-                          t->cancelled, t->held_boot_ms, t->held_wall_ms};
-    for (int i = 0; i < 13; i++)
-        bind_int(s->stmt[UPDATE], 1 + i, v[i]);
+    tg_rows_bind_update(s->stmt[UPDATE], t);
     return step(s, UPDATE);
 }
 
@@ -268,6 +234,11 @@ static int put_archive(struct tg_store *s, const struct tg_ticket *t, enum tg_ou
         sqlite3_bind_int64(st, 18, status);
     else
         sqlite3_bind_null(st, 18);
+    bind_text(st, 19, t->key);
+    bind_int(st, 20, t->est_source);
+    bind_int(st, 21, t->time_ms);
+    bind_int(st, 22, t->peak_mb);
+    bind_int(st, 23, t->detached);
     return step(s, ARCHIVE);
 }
 
@@ -326,63 +297,6 @@ int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char 
     return err;
 }
 
-/* One column as a number within [min, max]; *bad is set otherwise. */
-static int64_t number_of(sqlite3_stmt *st, int column, int64_t min, int64_t max, bool *bad)
-{
-    int64_t v = sqlite3_column_int64(st, column);
-    if (sqlite3_column_type(st, column) != SQLITE_INTEGER || v < min || v > max) {
-        *bad = true;
-        return min;
-    }
-    return v;
-}
-
-/* A text for showing, made harmless whatever the row says. */
-static char *shown(sqlite3_stmt *st, int column, size_t max_bytes)
-{
-    return tg_display_text(text_of(st, column), max_bytes);
-}
-
-/* The ticket of the current row; NULL when it breaks a bound of ticket.h or memory is short. */
-static struct tg_ticket *ticket_of(sqlite3_stmt *st)
-{
-    struct tg_ticket *t = calloc(1, sizeof(*t));
-    if (!t)
-        return NULL;
-    bool bad = false;
-    t->id = (uint64_t)number_of(st, 0, 1, ID_MAX, &bad);
-    t->owner.pid = (pid_t)number_of(st, 1, 2, INT_MAX, &bad);
-    t->owner.start_ticks = (uint64_t)number_of(st, 2, 0, INT64_MAX, &bad);
-    const char *boot_id = text_of(st, 3);
-    bad |= strlen(boot_id) != TG_BOOT_ID_BYTES - 1;
-    snprintf(t->owner.boot_id, sizeof(t->owner.boot_id), "%s", boot_id);
-    t->uid = (uid_t)number_of(st, 4, 0, UINT32_MAX, &bad);
-    t->kind = (enum tg_ticket_kind)number_of(st, 5, TG_KIND_RUN, TG_KIND_WAIT_ADMIT, &bad);
-    t->state = (enum tg_ticket_state)number_of(st, 6, TG_WAIT, TG_HOLD, &bad);
-    t->prio = number_of(st, 7, INT64_MIN, INT64_MAX, &bad);
-    t->est_mb = (uint64_t)number_of(st, 8, 0, (int64_t)TG_EST_MAX_MB, &bad);
-    t->est_default = number_of(st, 9, 0, 1, &bad) != 0;
-    t->slots = (uint32_t)number_of(st, 10, 0, TG_SLOTS_MAX, &bad);
-    t->max_conc = (uint32_t)number_of(st, 11, 1, UINT32_MAX, &bad);
-    t->overtaken = (uint32_t)number_of(st, 12, 0, UINT32_MAX, &bad);
-    t->verdict = (enum tg_verdict_kind)number_of(st, 13, TG_QUEUE, TG_GRANT_BACKFILL, &bad);
-    t->acked = number_of(st, 14, 0, 1, &bad) != 0;
-    t->cancelled = number_of(st, 15, 0, 1, &bad) != 0;
-    t->tenant = shown(st, 16, TG_TENANT_BYTES);
-    t->cmd = shown(st, 17, TG_CMD_BYTES);
-    t->cwd = shown(st, 18, TG_CWD_BYTES);
-    t->asked_boot_ms = (uint64_t)number_of(st, 19, 0, INT64_MAX, &bad);
-    t->asked_wall_ms = (uint64_t)number_of(st, 20, 0, INT64_MAX, &bad);
-    t->held_boot_ms = (uint64_t)number_of(st, 21, 0, INT64_MAX, &bad);
-    t->held_wall_ms = (uint64_t)number_of(st, 22, 0, INT64_MAX, &bad);
-    if (bad || !t->tenant || !t->cmd || !t->cwd) {
-        tg_ticket_free(t);
-        return NULL;
-    }
-    t->saved = true;
-    return t;
-}
-
 static int drop_rows(struct tg_store *s, const int64_t *ids, size_t n)
 {
     int err = 0;
@@ -401,7 +315,7 @@ int tg_store_load(struct tg_store *s, struct tg_store_report *report,
     size_t n_bad = 0;
     int rc;
     while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
-        struct tg_ticket *t = ticket_of(st);
+        struct tg_ticket *t = tg_rows_ticket(st);
         if (t) {
             take(ctx, t);
             continue;
@@ -473,13 +387,16 @@ static int ask_text(struct tg_store *s, const char *sql, char *ret, size_t size)
 static int create_schema(struct tg_store *s)
 {
     char uuid[TG_STORE_UUID_BYTES];
-    char sql[256];
+    char sql[TG_STORE_SQL_BYTES];
     int err = tg_store_new_uuid(uuid);
     if (!err)
         err = exec(s, "BEGIN IMMEDIATE");
     if (err)
         return err;
     err = exec(s, SCHEMA);
+    tg_rows_create_sql(sql, sizeof(sql));
+    if (!err)
+        err = exec(s, sql);
     snprintf(sql, sizeof(sql), "INSERT INTO meta VALUES('uuid','%s'); PRAGMA user_version=%d", uuid,
              TG_STORE_SCHEMA);
     if (!err)
@@ -507,8 +424,16 @@ static int check_pages(struct tg_store *s)
  * corruption too: nobody but this program writes the file. */
 static int prepare(struct tg_store *s)
 {
+    char row_sql[3][TG_STORE_SQL_BYTES];
+    tg_rows_insert_sql(row_sql[0], sizeof(row_sql[0]));
+    tg_rows_update_sql(row_sql[1], sizeof(row_sql[1]));
+    tg_rows_load_sql(row_sql[2], sizeof(row_sql[2]));
     for (int i = 0; i < N_STATEMENTS; i++) {
-        int rc = sqlite3_prepare_v3(s->db, SQL[i], -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i], NULL);
+        const char *sql = i == INSERT   ? row_sql[0]
+                          : i == UPDATE ? row_sql[1]
+                          : i == LOAD   ? row_sql[2]
+                                        : SQL[i];
+        int rc = sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i], NULL);
         if (rc != SQLITE_OK)
             return (rc & 0xff) == SQLITE_ERROR ? (fail(s, rc), -EBADMSG) : fail(s, rc);
     }
@@ -525,7 +450,7 @@ static int prepare(struct tg_store *s)
                        &last);
     if (!err)
         err = ask_number(s, "SELECT count(*) FROM history", &rows);
-    if (err == -ENODATA || (!err && (last < 0 || last >= ID_MAX)))
+    if (err == -ENODATA || (!err && (last < 0 || last >= TG_STORE_ID_MAX)))
         err = -EBADMSG;
     if (err)
         return err;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd)
+struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd, const char *key)
 {
     struct tg_ticket *t = calloc(1, sizeof(*t));
     if (!t)
@@ -13,7 +13,9 @@ struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char 
     t->tenant = strdup(tenant);
     t->cmd = strdup(cmd);
     t->cwd = strdup(cwd);
-    if (!t->tenant || !t->cmd || !t->cwd) {
+    t->key = strdup(key);
+    t->main_status = -1;
+    if (!t->tenant || !t->cmd || !t->cwd || !t->key) {
         tg_ticket_free(t);
         return NULL;
     }
@@ -27,12 +29,19 @@ void tg_ticket_free(struct tg_ticket *t)
     free(t->tenant);
     free(t->cmd);
     free(t->cwd);
+    free(t->key);
     free(t);
 }
 
 const char *tg_ticket_kind_name(enum tg_ticket_kind kind)
 {
     return kind == TG_KIND_RUN ? "run" : "wait-admit";
+}
+
+const char *tg_source_name(enum tg_source source)
+{
+    static const char *const names[] = {"none", "stated", "learned", "default"};
+    return (unsigned)source < sizeof(names) / sizeof(names[0]) ? names[source] : "?";
 }
 
 const char *tg_ticket_state_name(enum tg_ticket_state state)

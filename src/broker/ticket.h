@@ -30,6 +30,11 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 #define TG_TENANT_BYTES 256u
 #define TG_CMD_BYTES 1024u
 #define TG_CWD_BYTES 4096u
+#define TG_KEY_BYTES 256u
+
+/* Where an estimate or a run time comes from. The numbers stand in the store. */
+enum tg_source { TG_SOURCE_NONE = 0, TG_SOURCE_STATED = 1, TG_SOURCE_LEARNED = 2, TG_SOURCE_DEFAULT = 3 };
+const char *tg_source_name(enum tg_source source);
 #define TG_PARENT_BYTES 128u
 
 struct tg_ticket {
@@ -45,10 +50,19 @@ struct tg_ticket {
     uint32_t max_conc;
     uint32_t overtaken;
     enum tg_verdict_kind verdict; /* of the grant; TG_QUEUE before it */
-    bool est_default;             /* nobody stated an estimate */
-    bool acked;                   /* the client has read its HOLD */
-    bool cancelled;               /* a running command was told to end */
-    char *tenant;                 /* owned; valid UTF-8 without control characters, like cmd and cwd */
+    enum tg_source est_source;
+    uint64_t time_ms; /* how long it will run; 0: not known */
+    enum tg_source time_source;
+    bool acked;          /* the client has read its HOLD */
+    bool cancelled;      /* a running command was told to end */
+    bool on_hold;        /* a person keeps it back; its place stays */
+    bool detached;       /* it outlives the terminal, its output is kept */
+    pid_t session;       /* of the owner, when it was granted: who left it has detached on purpose */
+    bool main_ended;     /* the command has ended, processes it started have not (A4) */
+    int32_t main_status; /* its wait status then; -1: not known */
+    uint64_t peak_mb;    /* largest resident size of its tree that was seen */
+    char *key;           /* what makes two requests the same thing, or "" */
+    char *tenant;        /* owned; valid UTF-8 without control characters, like cmd and cwd */
     char *cmd;
     char *cwd;
     uint64_t asked_boot_ms; /* CLOCK_BOOTTIME, for durations; order never comes from a clock */
@@ -73,8 +87,8 @@ struct tg_ticket {
     struct tg_ticket *peer_prev;
 };
 
-/* A zeroed ticket with copies of the three texts; NULL on lack of memory. */
-struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd);
+/* A zeroed ticket with copies of the four texts; NULL on lack of memory. */
+struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd, const char *key);
 /* Frees it; NULL is allowed. It must be in no queue and have no watch and no peer. */
 void tg_ticket_free(struct tg_ticket *t);
 

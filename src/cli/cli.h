@@ -40,6 +40,8 @@ int tg_verb_cancel(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
 int tg_verb_config(int argc, char **argv);
 int tg_verb_stop(int argc, char **argv);
+int tg_verb_replay(int argc, char **argv);
+int tg_verb_demo(int argc, char **argv);
 
 /* True when called by the prototype's name, nx_swarm_queue: verdict lines are then the prototype's. */
 extern bool tg_prototype;

@@ -19,6 +19,9 @@ static const struct tg_verb verbs[] = {
     {"prio", tg_verb_prio, "ID LEVEL", "give a waiting ticket another priority"},
     {"config", tg_verb_config, "[KEY [VALUE]]", "show or set slots, load, floor-mb, backfill-mb, ..."},
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
+    {"replay", tg_verb_replay, "TRACE.swf --procs N [--policy fifo|easy|tidegate] [--json]",
+     "run a recorded workload in virtual time through the same rules"},
+    {"demo", tg_verb_demo, "[DIR]", "real files through both planes, with checks of what the rules promise"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -192,7 +192,7 @@ int tg_verb_run(int argc, char **argv)
         return TG_EXIT_FAILED;
     int status = 0;
     bool exec_failed = false;
-    int err = tg_run(&c, &s.ask, &status, &exec_failed);
+    int err = tg_client_run(&c, &s.ask, &status, &exec_failed);
     if (err)
         code = exit_code(&c, err, exec_failed);
     else

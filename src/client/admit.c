@@ -88,6 +88,7 @@ static int read_answer(struct tg_client *c, const json_t *message, struct tg_adm
         if (!tg_ticket_env_valid(env))
             return tg_client_fail(c, -EPROTO, "the broker's grant carries no well-formed env");
         memcpy(a.env, env, strlen(env) + 1);
+        (void)tg_field_u64(message, "granted_boot_ns", 0, INT64_MAX, &a.granted_boot_ns);
     }
     *ret = a;
     return 0;

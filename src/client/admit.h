@@ -12,6 +12,7 @@
 #include "client/client.h"
 
 #define TG_ENV_TICKET "TIDEGATE_TICKET" /* a command that runs under a ticket finds it there (A6) */
+#define TG_ENV_GRANTED "TIDEGATE_GRANTED_NS" /* and here when it was granted, CLOCK_BOOTTIME ns */
 #define TG_TICKET_ENV_BYTES 96u
 
 /* What is asked; NULL and the UINT64_MAX values mean "not stated". The texts are borrowed and may hold any
@@ -39,6 +40,7 @@ struct tg_admit_answer {
     uint64_t ahead;                /* WAIT: how many come first */
     char verdict[16];              /* HOLD: "ordered", "backfill", "nested", "already" */
     char env[TG_TICKET_ENV_BYTES]; /* HOLD: the value for TG_ENV_TICKET */
+    uint64_t granted_boot_ns;      /* HOLD: when the broker decided; 0: it did not say */
     char text[512];                /* WAIT: why, in words, printable */
 };
 

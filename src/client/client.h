@@ -78,6 +78,10 @@ void tg_client_tell(struct tg_client *c, const json_t *request);
 /* The -errno for a code of the protocol; -EPROTO for a code this version does not know. */
 int tg_client_code_errno(const char *code);
 
+/* Sends a request to stop and waits (TG_CLIENT_START_MS) until the broker's process has ended, when it
+ * agrees. 0, -ECONNREFUSED when none runs, or an error. */
+int tg_client_stop_broker(struct tg_client *c, bool force);
+
 /* What a process is called (its comm), for showing; "" when that cannot be read. */
 void tg_client_name_process(int pid, char *ret, size_t size);
 

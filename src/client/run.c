@@ -61,7 +61,9 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     report->ticket = strcmp(answer.verdict, "nested") == 0 ? 0 : answer.ticket;
     report->stage = STAGE_RUNNING;
     prctl(PR_SET_PDEATHSIG, 0);
-    if (setenv(TG_ENV_TICKET, answer.env, 1))
+    char granted[24];
+    snprintf(granted, sizeof(granted), "%llu", (unsigned long long)answer.granted_boot_ns);
+    if (setenv(TG_ENV_TICKET, answer.env, 1) || setenv(TG_ENV_GRANTED, granted, 1))
         refuse(report, STAGE_REFUSED, -ENOMEM, "no memory for the environment");
     err = tg_exec(ask->path, ask->argv);
     tg_client_fail(c, err, "cannot execute %s: %s", ask->path, strerror(-err));
@@ -90,7 +92,7 @@ static int judge(struct tg_client *c, const struct report *report, int status, i
     return 0;
 }
 
-int tg_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed)
+int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed)
 {
     struct tg_forward f;
     int err = tg_client_connect(c);

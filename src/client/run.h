@@ -3,7 +3,7 @@
  * Running a command under a ticket. The process that asks for the turn is the one that becomes the command,
  * so the owner of the ticket is the command itself (A4): a killed wrapper takes a queued command with it
  * and leaves a running one, with its ticket, alone; and no spawn lies between the grant and the command.
- * The command finds everything as the caller of tg_run had it: streams, signals, terminal, directory,
+ * The command finds everything as the caller of tg_client_run had it: streams, signals, terminal, directory,
  * argv, limits; its environment has TIDEGATE_TICKET besides.
  *
  * For a program with one thread. Never prints.
@@ -28,6 +28,6 @@ struct tg_run_ask {
  *   -ETIME   waited longer than admit.wait_ms
  *   -ENOEXEC, -EACCES, -ENOENT, ... of execve, with *ret_exec_failed true
  *   an error of client.h. c->text says it in words. */
-int tg_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed);
+int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed);
 
 #endif

@@ -10,7 +10,7 @@
 #include "machine/root.h"
 
 /* Usable cores: the affinity mask, cut by the cgroup's cpu quota (v2 cpu.max, v1 cfs_quota) rounded up;
- * at least 1. */
+ * at least 1. A quota that is there but cannot be read or parsed counts as one core. */
 unsigned tg_usable_cores(const struct tg_root *root);
 
 struct tg_load {

@@ -26,7 +26,7 @@ enum tg_liveness { TG_ALIVE = 1, TG_DEAD = 0, TG_LIVENESS_UNKNOWN = -1 };
 int tg_boot_id(const struct tg_root *root, char ret[TG_BOOT_ID_BYTES]);
 
 /* The identity of a living process now. 0; -ESRCH: no such process, or it is a zombie; -EINVAL: pid < 1;
- * -errno when /proc cannot be read. */
+ * -errno when /proc cannot be read; -EACCES when it hides the process (hidepid). */
 int tg_owner_of(const struct tg_root *root, pid_t pid, struct tg_owner *ret);
 
 /* Whether the recorded process still lives: the boot id, the start time and the state all must say so (a
@@ -34,7 +34,8 @@ int tg_owner_of(const struct tg_root *root, pid_t pid, struct tg_owner *ret);
 enum tg_liveness tg_owner_alive(const struct tg_root *root, const struct tg_owner *owner);
 
 /* A pidfd for exactly that process: opened, then the start time is checked again. 0 and *ret_fd (close it;
- * it is readable when the process has ended), or -ESRCH (dead, or somebody else), or -errno. */
+ * it is readable when the process has ended), or -ESRCH (dead, or somebody else), or -errno (-EINVAL
+ * or -ENOENT: the number of a thread, not of a process; -ENOSYS: a kernel before 5.3). */
 int tg_owner_pidfd(const struct tg_root *root, const struct tg_owner *owner, int *ret_fd);
 
 /* The one place that sends signals. Refuses pid 0, 1, -1, the caller itself and signals out of range with
@@ -44,7 +45,8 @@ int tg_owner_pidfd(const struct tg_root *root, const struct tg_owner *owner, int
 int tg_owner_signal(const struct tg_root *root, const struct tg_owner *owner, int sig, bool group);
 
 /* Forwards a signal to the caller's own direct child that has not been reaped yet (its pid cannot have been
- * reused). Refuses pid <= 1 and bad signals with -EINVAL. */
+ * reused). Refuses pid <= 1, the caller itself and bad signals with -EINVAL; -ESRCH: no child of ours, or
+ * reaped already. Collects nothing, keeps errno, may be called in a signal handler. */
 int tg_child_signal(pid_t child, int sig);
 
 /* The user that owns the process (real uid). 0, -ESRCH, -errno. */

@@ -2,11 +2,12 @@
  *
  * Where the broker's socket and store lie, for both sides alike (R2: one user, one place).
  *
- *   socket  $XDG_RUNTIME_DIR/tidegate/broker.sock; without that variable /run/user/UID when it is there and
- * ours, else /tmp/tidegate-UID/broker.sock store   $XDG_STATE_HOME/tidegate/store.db; without that variable
- * $HOME/.local/state/tidegate/store.db
- *           ($HOME unset: the home of the password database, which a static program cannot ask: then an
- * error)
+ * socket: $XDG_RUNTIME_DIR/tidegate/broker.sock; without that variable /run/user/UID/tidegate/broker.sock
+ * when /run/user/UID is there and ours, else /tmp/tidegate-UID/broker.sock.
+ *
+ * store: $XDG_STATE_HOME/tidegate/store.db; without that variable $HOME/.local/state/tidegate/store.db
+ * (without HOME too: an error; a static program cannot ask the password database). An empty variable
+ * counts as unset.
  *
  * A directory that is not ours, is a link, or can be written by others is refused, never used (U4, U5).
  */
@@ -29,8 +30,9 @@ struct tg_paths {
 int tg_paths_resolve(struct tg_paths *ret, char *why, size_t size);
 
 /* Makes a directory (and the missing parents, mode 0700) or checks one that is there: a real directory,
- * owned by this user, not writable by others. 0, -EPERM with *why naming the path and the rule, or -errno
- * likewise. */
+ * owned by this user, not writable by others; its mode is not changed. A parent may be a link, unless
+ * another user made it in a directory that everybody may write; no parent may be writable by everybody
+ * without being sticky. 0, -EPERM with *why naming the path and the rule, or -errno likewise. */
 int tg_private_dir(const char *path, char *why, size_t size);
 
 #endif

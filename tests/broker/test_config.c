@@ -74,8 +74,8 @@ static void what_is_set_is_shown(void)
         CHECK_EQ(tg_config_set(&c, good[i][0], text, why, sizeof(why)), 0);
     }
     for (unsigned i = 0; i < TG_CONFIG_KEYS; i++) {
-        CHECK_EQ(tg_config_get(&c, tg_config_keys[i], text, sizeof(text)), 0);
-        CHECK_EQ(tg_config_set(&c, tg_config_keys[i], text, why, sizeof(why)), 0);
+        CHECK_EQ(tg_config_get(&c, tg_config_key(i), text, sizeof(text)), 0);
+        CHECK_EQ(tg_config_set(&c, tg_config_key(i), text, why, sizeof(why)), 0);
     }
     CHECK_EQ(tg_config_get(&c, "no", text, sizeof(text)), -2);
 }

@@ -7,7 +7,7 @@
 
 static struct tg_ticket *ticket(uint64_t id, int64_t prio, enum tg_ticket_state state)
 {
-    struct tg_ticket *t = tg_ticket_new("tenant", "cmd", "/");
+    struct tg_ticket *t = tg_ticket_new("tenant", "cmd", "/", "");
     CHECK(t);
     t->id = id;
     t->owner.pid = (pid_t)(1000 + id);

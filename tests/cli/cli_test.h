@@ -29,13 +29,15 @@ static char cli_dir[64];
 static char cli_command[4096];
 
 /* Makes the private place and points the environment there; 77 when the command is not built. */
-static inline void cli_setup(void)
+static inline void cli_make_place(void)
 {
     const char *build = getenv("TG_BUILD_DIR");
     CHECK(build != NULL);
-    snprintf(cli_command, sizeof(cli_command), "%s/tidegate", build);
+    snprintf(cli_command, sizeof(cli_command), "%s/tidegate-broker", build);
     if (access(cli_command, X_OK) != 0)
         SKIP("%s is not built", cli_command);
+    snprintf(cli_command, sizeof(cli_command), "%s/tidegate", build);
+    CHECK_EQ(access(cli_command, X_OK), 0);
     snprintf(cli_dir, sizeof(cli_dir), "/tmp/tg-cli-XXXXXX");
     CHECK(mkdtemp(cli_dir) != NULL);
     CHECK_EQ(setenv("HOME", cli_dir, 1), 0);
@@ -111,13 +113,24 @@ static inline void cli_run(struct cli_run *r, int limit_ms, const char *const ar
         CHECK_EQ(WEXITSTATUS((r)->status), code);                                                            \
     } while (0)
 
-/* Stops the test's broker and removes its place. */
+/* Stops the test's broker and removes its place; at exit, also after a failed check. */
+static pid_t cli_main_pid;
 static inline void cli_teardown(void)
 {
     static struct cli_run r;
+    if (getpid() != cli_main_pid)
+        return;
+    cli_main_pid = 0;
     CLI(&r, 15000, "stop", "--force");
     const char *const rm[] = {"/bin/rm", "-rf", cli_dir, NULL};
     cli_run(&r, 15000, rm);
+}
+
+static inline void cli_setup(void)
+{
+    cli_make_place();
+    cli_main_pid = getpid();
+    CHECK_EQ(atexit(cli_teardown), 0);
 }
 
 /* Waits until a condition holds, looking every 2 ms; false after limit_ms. */

@@ -13,9 +13,16 @@ mkdir -m 700 "$PLACE/run" "$PLACE/state" "$PLACE/tmp"
 unset TIDEGATE_TICKET TIDEGATE_BROKER
 cd "$PLACE/tmp" || exit 1
 STARTED=()
+SEARCH=$PATH
+TIMEOUT=$(command -v timeout)
 
 finish() {
   local code=$? pid
+  PATH=$SEARCH
+  # What this script started, and what that started, has our place in its environment.
+  for pid in $(grep -lsaF "XDG_RUNTIME_DIR=$PLACE/" /proc/[0-9]*/environ | tr -cd '0-9\n'); do
+    [ "$pid" = $$ ] || STARTED+=("$pid")
+  done
   for pid in "${STARTED[@]}"; do kill -KILL "$pid" 2>/dev/null; done
   "$TG" stop --force >/dev/null 2>&1
   chmod -R u+rwx "$PLACE"
@@ -23,6 +30,12 @@ finish() {
   exit $code
 }
 trap finish EXIT
+
+# Whatever hangs, the script ends: a signal gets through to wait.
+trap 'echo "too slow, stopped" >&2; exit 1' TERM
+mkfifo "$PLACE/never"
+(read -r -t 60 _ <>"$PLACE/never"; kill -TERM $$) >/dev/null 2>&1 &
+STARTED+=($!)
 
 fail() {
   echo "${BASH_SOURCE[1]##*/}:${BASH_LINENO[0]}: ${FUNCNAME[1]}: $*" >&2
@@ -41,11 +54,12 @@ until_true() {
   done
 }
 
-# exits CODE COMMAND...: runs it with output in out and err (files here); its exit code must be CODE.
+# exits CODE COMMAND...: runs it with output in out and err (files here); its exit code must be CODE (a run of
+# more than 30 s gives 137).
 exits() {
   local want=$1 got=0
   shift
-  "$@" >out 2>err </dev/null || got=$?
+  "$TIMEOUT" --foreground -s KILL 30 "$@" >out 2>err </dev/null || got=$?
   [ "$got" = "$want" ] || { cat out err >&2; fail "'$*' gave exit code $got, not $want"; }
 }
 counts() { [ "$("$TG" status | head -n 1)" = "holders=$1 waiters=$2" ]; }

@@ -167,7 +167,5 @@ int main(void)
     RUN(r7_refusals_have_their_codes);
     RUN(w16_control_bytes_of_an_answer_do_not_reach_the_terminal);
     RUN(ticket_env_form_is_checked);
-    const char *const rm[] = {"/bin/rm", "-rf", cli_dir, NULL};
-    cli_run(&r, 5000, rm);
     return 0;
 }

@@ -81,7 +81,7 @@ w_streams_and_surroundings_are_the_commands() {
   done
   # Environment, directory, umask, limits, niceness, ignored signals.
   env -i HOME="$HOME" XDG_RUNTIME_DIR="$XDG_RUNTIME_DIR" XDG_STATE_HOME="$XDG_STATE_HOME" A='x y' \
-    "$TG" run -- /usr/bin/env | grep -v '^TIDEGATE_TICKET=' | sort >out
+    "$TG" run -- /usr/bin/env | grep -v '^TIDEGATE_\(TICKET\|GRANTED_NS\)=' | sort >out
   [ "$(cut -d= -f1 out | tr '\n' ' ')" = "A HOME XDG_RUNTIME_DIR XDG_STATE_HOME " ] || fail "environment: $(cat out)"
   # shellcheck disable=SC2016
   local probe='pwd; umask; ulimit -n; ulimit -c; nice; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status'

@@ -39,7 +39,7 @@ for header in "$prefix"/include/tidegate/*.h; do
     [ -f "$header" ] || continue
     name=${header##*/}
     echo "header_$name"
-    echo "#include <tidegate/$name>" | "$cc" -std=c11 -pedantic "${flags[@]}" "${cflags[@]}" -fsyntax-only -x c -
+    printf "#include <tidegate/%s>\nextern int alone;\n" "$name" | "$cc" -std=c11 -pedantic "${flags[@]}" "${cflags[@]}" -fsyntax-only -x c -
     echo "#include <tidegate/$name>" | "$cxx" -std=c++17 "${flags[@]}" "${cflags[@]}" -fsyntax-only -x c++ -
 done
 

@@ -116,17 +116,19 @@ static void m4_m7_m13_available_is_what_the_kernel_says(void)
 static void m7_real_shared_memory_is_not_available(void)
 {
     struct tg_memory before, after;
-    const size_t bytes = 128u << 20;
+    const size_t bytes = 512u << 20;
     uint64_t most = 0;
-    /* The machine is shared: other work may end meanwhile, so the fall is looked for a few times. */
-    for (int i = 0; i < 5 && most < 64; i++) {
+    /* The machine is shared: other work may end meanwhile, so the fall is looked for a few times. And the
+     * kernel keeps some freed pages per processor, which its figure leaves out: half of the fall is enough.
+     */
+    for (int i = 0; i < 5 && most < 256; i++) {
         int fd = memfd_create("tidegate-test", MFD_CLOEXEC);
         CHECK(fd >= 0);
         CHECK(ftruncate(fd, (off_t)bytes) == 0);
         CHECK_EQ(tg_memory_read(&machine, &before), 0);
-        if (before.available_mb < 1024) {
+        if (before.available_mb < 2048) {
             close(fd);
-            fprintf(stderr, "SKIPPED: less than 1 GB is available\n");
+            fprintf(stderr, "SKIPPED: less than 2 GB is available\n");
             return;
         }
         char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -137,7 +139,7 @@ static void m7_real_shared_memory_is_not_available(void)
         if (before.available_mb > after.available_mb && before.available_mb - after.available_mb > most)
             most = before.available_mb - after.available_mb;
     }
-    CHECK(most >= 64);
+    CHECK(most >= 256);
 }
 
 static void m1_m2_version_2(void)

@@ -380,6 +380,41 @@ static void a_group_that_its_leader_owns_ends_whole(void)
     close(survivor_pipe[0]);
 }
 
+/* The leader of the caller's own group: it alone is signalled, and the caller lives on to say so. */
+static int signal_own_leader(pid_t leader)
+{
+    struct tg_owner o;
+    if (getpgrp() != leader || tg_owner_of(&machine, leader, &o))
+        return 1;
+    return tg_owner_signal(&machine, &o, SIGUSR1, true) == 0 ? 0 : 2;
+}
+
+static void l13_own_group_is_not_signalled(void)
+{
+    int from[2];
+    char c = 'x';
+    CHECK(pipe2(from, O_CLOEXEC) == 0);
+    pid_t leader = fork();
+    CHECK(leader >= 0);
+    if (leader == 0) {
+        if (setpgid(0, 0))
+            _exit(98);
+        if (fork() == 0) {
+            c = (char)('0' + signal_own_leader(getppid()));
+            poll(NULL, 0, 20); /* a signal to the group would be here by now */
+            _exit(write(from[1], &c, 1) == 1 ? 0 : 1);
+        }
+        close(from[1]);
+        for (;;)
+            pause();
+    }
+    close(from[1]);
+    CHECK_EQ(WTERMSIG(reap(leader)), SIGUSR1);
+    CHECK_EQ(read(from[0], &c, 1), 1);
+    CHECK_EQ(c, '0');
+    close(from[0]);
+}
+
 static void a_fixture_decides_whom_a_signal_may_reach(void)
 {
     struct fixture f;
@@ -557,6 +592,7 @@ int main(void)
     RUN(l8_a_changed_start_time_gets_no_signal);
     RUN(l13_no_signal_to_groups_init_or_oneself);
     RUN(a_group_that_its_leader_owns_ends_whole);
+    RUN(l13_own_group_is_not_signalled);
     RUN(a_fixture_decides_whom_a_signal_may_reach);
     RUN(the_real_uid_is_read);
     RUN(walking_up_is_bounded_and_not_fooled);

@@ -121,7 +121,7 @@ static void two_thousand_processes_in_one_pass(void)
 #else
 #define SANITIZED 0
 #endif
-#define SLACK_MB (SANITIZED ? 200u : 16u) /* sanitizers keep shadow memory */
+#define SLACK_MB (SANITIZED ? 4096u : 16u) /* sanitizers keep shadow memory */
 
 static void use_memory(size_t mb)
 {

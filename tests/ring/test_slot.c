@@ -165,10 +165,56 @@ static void e1_each_publication_ends_exactly_once(void)
     CHECK(executed > 0 && cancelled + faulted > 0);
 }
 
+/* ---- Several claimers neck and neck ----------------------------------------------------------------------
+ */
+
+enum { CLAIMERS = 2, SWEPT = 1024, SWEEPS = 2000 };
+
+static struct tg_slot swept[SWEPT];
+static pthread_barrier_t gate;
+
+/* Sweeps the published slots in the same order as the other: the one behind skips faster than the one ahead
+ * claims, so both arrive at each slot together. */
+static void *sweeper(void *arg)
+{
+    uint64_t *claims = arg;
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        pthread_barrier_wait(&gate); /* all published */
+        for (size_t i = 0; i < SWEPT; i++) {
+            uint32_t from;
+            *claims += tg_slot_try_claim(&swept[i], &from);
+        }
+        pthread_barrier_wait(&gate); /* all claimed */
+    }
+    return NULL;
+}
+
+static void e1_one_of_many_claimers_wins(void)
+{
+    pthread_t threads[CLAIMERS];
+    uint64_t claims[CLAIMERS] = {0};
+    CHECK(pthread_barrier_init(&gate, NULL, CLAIMERS + 1) == 0);
+    for (size_t i = 0; i < CLAIMERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, sweeper, &claims[i]) == 0);
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        for (size_t i = 0; i < SWEPT; i++)
+            tg_slot_publish(&swept[i]);
+        pthread_barrier_wait(&gate);
+        pthread_barrier_wait(&gate);
+        for (size_t i = 0; i < SWEPT; i++)
+            CHECK(tg_slot_try_done(&swept[i]));
+    }
+    for (size_t i = 0; i < CLAIMERS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    pthread_barrier_destroy(&gate);
+    CHECK_EQ(claims[0] + claims[1], (uint64_t)SWEPT * SWEEPS);
+}
+
 int main(void)
 {
     RUN(e1_only_legal_moves_succeed);
     RUN(e1_codec_reads_what_the_live_slot_wrote);
     RUN(e1_each_publication_ends_exactly_once);
+    RUN(e1_one_of_many_claimers_wins);
     return 0;
 }

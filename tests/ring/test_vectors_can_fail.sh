@@ -7,6 +7,9 @@ replay=$1/tests/ring_vectors
 good=$(cd "$(dirname "$0")/../data" && pwd)/wire.jsonl
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
+# Without the lines that fill tens of megabytes: dozens of replays would be slow under a sanitizer.
+grep -v '"fn":"[a-z_]*_large"' "$good" >"$tmp/good.jsonl"
+good=$tmp/good.jsonl
 total=$(grep -c . "$good")
 
 die() {

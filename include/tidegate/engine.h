@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The resident engine: worker threads that never stop take 64-byte work items from a ring, most urgent
+ * first, and run them. Publish an item in well under a microsecond, from any thread, without a lock.
+ *
+ *     struct tg_engine *engine;
+ *     struct tg_ticket ticket;
+ *     tg_engine_open(NULL, &engine);
+ *     tg_engine_register(engine, 8, my_handler, my_context);
+ *     tg_engine_submit(engine, 0, TG_PRIORITY_HIGH, 8, (uint32_t[]){1, 2}, 2, &ticket);
+ *     int result = tg_engine_wait(engine, &ticket, 1000000000);
+ *     tg_engine_close(engine, 1000000000, NULL);
+ *
+ * Caveats first.
+ * - A handler runs on a worker thread. While it runs, that worker serves nobody else: there is no
+ *   preemption, and a handler that never returns keeps its worker (drain and close then say -ETIMEDOUT).
+ * - A slot is used again after its item finished. A ticket notices: see tg_engine_wait about -ESTALE.
+ * - With several workers, items of one tenant and level START in the order of their submission; they may
+ *   finish in another order.
+ * - Counters in the control buffer are published by the workers in steps of at most 256 items each and
+ *   become exact when the engine is idle (tg_engine_settle waits for that). tg_engine_stats is exact always.
+ *
+ * Rules kept: E1 to E11 of DESIGN.md. The wire (slots, opcodes, control words) is docs/abi.md.
+ *
+ * Errors are 0 or -errno. ret_ outputs are written only on success unless a function says otherwise. Every
+ * function may be called from any thread at any time, except: open before everything, close after
+ * everything; and from inside a handler everything but drain, close, settle and resize.
+ */
+#ifndef TIDEGATE_ENGINE_H
+#define TIDEGATE_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidegate/abi.h>
+#include <tidegate/levels.h>
+#include <tidegate/ring.h>
+#include <tidegate/tenants.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tg_engine;
+
+/* ---- Opening ------------------------------------------------------------------------------------------ */
+
+enum {
+    /* Opcodes may touch every control word and SHUTDOWN is obeyed; without it (E6) they touch observable
+     * words only and SHUTDOWN faults. */
+    TG_ENGINE_UNRESTRICTED = 1u << 0,
+    /* Find work by scanning the slots of a level instead of the index: the reference mode. Its cost grows
+     * with the ring and it keeps no order within a level; everything else is the same. */
+    TG_ENGINE_SCAN = 1u << 1,
+};
+
+/* In foreign_slots: the whole partition. */
+#define TG_ENGINE_ALL_SLOTS 0xFFFFFFFFu
+
+/* Fill with tg_engine_options_init, then change what you want. Fields are only ever added at the end; size
+ * tells the library which ones the caller knows. */
+struct tg_engine_options {
+    uint32_t size;       /* sizeof(struct tg_engine_options), set by init */
+    uint32_t flags;      /* TG_ENGINE_... */
+    const char *backend; /* "cpu" or NULL */
+    uint32_t slots;      /* 5 .. 1,048,576; default 4096; ignored when ring is given */
+    /* First slot of each level's partition, then the slot count. All zero: the default cut (a fifth each,
+     * the remainder to NORMAL), or what a given control buffer says. */
+    uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS];
+    uint32_t workers;       /* 1 .. 256; 0: one a usable core */
+    uint32_t tenants;       /* tenants 0 .. tenants-1 are authorised, 0 .. 29; default 29 */
+    uint32_t quota;         /* claims each of them has; default TG_TENANT_QUOTA_UNLIMITED; 0: none yet */
+    uint32_t observables;   /* observable words, 1 .. 1,048,576; default 256 */
+    uint32_t log_records;   /* debug log records, 0 .. 1,048,576; default 64 */
+    uint32_t spin_us;       /* how long an idle worker looks before it sleeps; default 20 */
+    uint32_t latency_every; /* measure publish to done of one in N items (N rounded up to a power of two); 1:
+                             * all; 0: none, and no clock is read; default 64 */
+    const uint32_t *cpus;   /* pin worker i to cpus[i % cpu_count]; NULL: not pinned; read by open only */
+    uint32_t cpu_count;
+
+    /* Buffers of the caller, for a foreign host that speaks the ABI; each may be NULL (then the engine has
+     * its own). They must be encoded, stay valid until close, and are read and written by the workers.
+     * ring: 64-byte aligned, a multiple of 64 bytes. control: 4-byte aligned, at least 160 words and one
+     * observable; masks and quotas are used as found. log: 4-byte aligned. */
+    void *ring;
+    size_t ring_bytes;
+    void *control;
+    size_t control_bytes;
+    void *log;
+    size_t log_bytes;
+    /* How many slots at the end of each level's partition are published by a foreign host, straight into
+     * the ring; the rest belongs to tg_engine_submit. A poller thread finds foreign work. */
+    uint32_t foreign_slots[TG_PRIORITY_LEVELS];
+    /* The poller also runs when control is given, to notice what the host writes there.
+     * The longest pause between two looks of the poller; default 1000. A foreign item waits at most this
+     * long, plus one pass over the foreign slots (about 5 ns each), before it is claimable. */
+    uint32_t poll_us;
+};
+
+void tg_engine_options_init(struct tg_engine_options *options);
+
+/* Opens an engine and starts its workers. options NULL means the defaults.
+ * -EINVAL    an option or a buffer is outside what is written above
+ * -ENOTSUP   unknown backend
+ * -ESHUTDOWN the given control buffer has its SHUTDOWN word set
+ * -EBUSY     a slot of a given ring that is not foreign is neither EMPTY nor DONE
+ * -ENOMEM, -EAGAIN: no memory, no threads */
+int tg_engine_open(const struct tg_engine_options *options, struct tg_engine **ret_engine);
+
+/* ---- Handlers ------------------------------------------------------------------------------------------ */
+
+/* What a handler sees of its item. The pointer is valid during the call only. */
+struct tg_op {
+    uint32_t opcode;
+    uint32_t tenant; /* as read from the slot after it was claimed */
+    uint32_t priority;
+    uint32_t slot;        /* index in the ring */
+    uint32_t worker;      /* which worker runs it */
+    uint32_t arg_count;   /* 12, or the inner op's own number in a packed slot */
+    const uint32_t *args; /* a private copy of 12 words; those past arg_count are zero */
+    struct tg_engine *engine;
+    uint32_t io_resource; /* a handler that returns TG_OP_WAIT_IO names what it waits for */
+};
+
+/* What a handler returns. A negative value is a fault with that errno; any other value is a fault too. */
+enum {
+    TG_OP_FINISHED = 0, /* becomes DONE */
+    TG_OP_REQUEUE = 1,  /* run me again, behind what waits now (status REQUEUE) */
+    TG_OP_WAIT_IO = 2,  /* waits for tg_engine_io_complete of io_resource, then runs again */
+};
+
+typedef int (*tg_op_handler)(void *context, struct tg_op *op);
+
+/* Registers a handler for a user opcode (tg_opcode_is_user), or replaces it. At most 256 opcodes.
+ * -EINVAL reserved opcode or no handler; -ENOSPC table full */
+int tg_engine_register(struct tg_engine *engine, uint32_t opcode, tg_op_handler handler, void *context);
+
+/* The observable words as a handler (or the host) may touch them: index 0 is control word 160. Each is
+ * atomic. -EFAULT when the index is outside. A handler that passes the error on faults its item. */
+int tg_engine_observable_load(struct tg_engine *engine, uint32_t index, uint32_t *ret_value);
+int tg_engine_observable_store(struct tg_engine *engine, uint32_t index, uint32_t value);
+int tg_engine_observable_add(struct tg_engine *engine, uint32_t index, uint32_t value, uint32_t *ret_before);
+
+/* The table of DFA_STEP: states rows of 256 next states each, owned by the caller, unchanged until it is
+ * replaced and no DFA_STEP is in flight, or the engine closed. NULL and 0 remove it. */
+int tg_engine_set_dfa(struct tg_engine *engine, const uint32_t *table, uint32_t states);
+
+/* ---- Publishing ---------------------------------------------------------------------------------------- */
+
+/* Names one item: the slot and how often the slot was used before. Plain data; copy it freely. */
+struct tg_ticket {
+    uint64_t generation;
+    uint32_t slot;
+    uint32_t reserved;
+};
+
+/* Publishes one item. Lock-free; does not allocate; wakes at most one sleeping worker. ret_ticket may be
+ * NULL.
+ * -EPERM     tenant is not in the table of 29 (E4). A tenant that is switched off or has no quota is
+ *            accepted; its item stays PUBLISHED until it may run.
+ * -EINVAL    priority above 4, opcode not publishable, more than 12 arguments, or a BATCH_FENCE with
+ *            a0 != 0 (use tg_engine_submit_batch)
+ * -EAGAIN    the level's slots are all in use (tg_engine_wait_space)
+ * -ENOSPC    the level's partition has no slots for this call
+ * -ESHUTDOWN the engine drains or was shut down */
+int tg_engine_submit(struct tg_engine *engine, uint32_t tenant, uint32_t priority, uint32_t opcode,
+                     const uint32_t *args, uint32_t arg_count, struct tg_ticket *ret_ticket);
+
+/* Publishes count items in order: all of them or, with the errors above, none. ret_tickets may be NULL or
+ * has room for count. */
+int tg_engine_submit_many(struct tg_engine *engine, uint32_t tenant, uint32_t priority,
+                          const struct tg_batch_item *items, uint32_t count, struct tg_ticket *ret_tickets);
+
+/* The same, followed by a BATCH_FENCE of these items with this tag: when all of them are DONE, FAULT or
+ * cancelled, and not before, observable word 0 becomes tag, EPOCH rises by one and the fence is DONE (E5).
+ * ret_fence is the fence's ticket. */
+int tg_engine_submit_batch(struct tg_engine *engine, uint32_t tenant, uint32_t priority,
+                           const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                           struct tg_ticket *ret_fence);
+
+/* LOAD_MISS: asks the host's IO side for a resource, as tenant 0 at CRITICAL. The item is WAIT_IO until
+ * tg_engine_io_complete. Errors as submit. */
+int tg_engine_submit_load_miss(struct tg_engine *engine, uint32_t resource, uint32_t prefetch,
+                               struct tg_ticket *ret_ticket);
+
+/* Waits until the level has a free slot again, at most timeout_ns. -ETIMEDOUT, -ENOSPC, -ESHUTDOWN. */
+int tg_engine_wait_space(struct tg_engine *engine, uint32_t priority, uint64_t timeout_ns);
+
+/* Says that a foreign host has published; the poller looks at once. */
+void tg_engine_kick(struct tg_engine *engine);
+
+/* ---- Waiting ------------------------------------------------------------------------------------------- */
+
+/* Waits until the item finished, at most timeout_ns (0: only looks). Sleeps on a futex; results are visible
+ * when it returns (E7).
+ * 0          DONE
+ * -EIO       FAULT; tg_engine_fault says why
+ * -ECANCELED cancelled, or handed back by drain
+ * -ESTALE    it finished, but how is no longer known: the slot was used again at least 64 times, the last of
+ *            them by an item that faulted or was cancelled. (Uses that end DONE forget nothing.)
+ * -ETIMEDOUT not finished yet
+ * -EINVAL    not a ticket of this engine */
+int tg_engine_wait(struct tg_engine *engine, const struct tg_ticket *ticket, uint64_t timeout_ns);
+
+/* tg_engine_wait that only looks: -EINPROGRESS in place of -ETIMEDOUT. */
+int tg_engine_poll(struct tg_engine *engine, const struct tg_ticket *ticket);
+
+/* Takes back an item that is not running. 0; -EBUSY it runs now; -EALREADY it has finished; -EINVAL. Its slot
+ * is free again when it reaches the head of its tenant's queue (at once where the tenant's work runs). */
+int tg_engine_cancel(struct tg_engine *engine, const struct tg_ticket *ticket);
+
+/* Why an item faulted. */
+enum tg_fault_reason {
+    TG_FAULT_NONE = 0,
+    TG_FAULT_UNKNOWN_OPCODE = 1, /* detail: the opcode */
+    TG_FAULT_OUT_OF_BOUNDS = 2,  /* detail: the control word */
+    TG_FAULT_CONTROL_DENIED = 3, /* a word below OBSERVABLE_BASE, or SHUTDOWN; detail: the word */
+    TG_FAULT_HANDLER = 4,        /* detail: what the handler returned, as two's complement */
+    TG_FAULT_TENANT = 5,         /* tenant id outside the table; detail: the id */
+    TG_FAULT_PRIORITY = 6,       /* priority above 4; detail: it */
+    TG_FAULT_PACKED = 7,         /* malformed packed slot; detail: the inner op */
+    TG_FAULT_NO_DFA = 8,         /* no table registered */
+    TG_FAULT_DFA = 9,            /* state or symbol outside the table; detail: it */
+    TG_FAULT_FENCE = 10,         /* a fence over slots that do not exist; detail: its a0 */
+    TG_FAULT_IO = 11,            /* the IO side failed; detail: its error, as two's complement */
+    TG_FAULT_TAMPERED = 12,      /* the slot's tenant changed after publication; detail: the new one */
+    TG_FAULT_WORKER_DIED = 13,   /* the handler ended its thread */
+};
+
+struct tg_fault {
+    uint32_t reason; /* enum tg_fault_reason */
+    uint32_t detail;
+    uint32_t inner_op; /* in a packed slot: which one; else 0 */
+};
+
+/* Why the ticket's item faulted. -ENOENT: it did not, or a later item of its slot did and took its place. */
+int tg_engine_fault(struct tg_engine *engine, const struct tg_ticket *ticket, struct tg_fault *ret_fault);
+
+/* The reason in words, without a final newline; never NULL. */
+const char *tg_fault_text(uint32_t reason);
+
+/* ---- The IO side --------------------------------------------------------------------------------------- */
+
+struct tg_io_request {
+    struct tg_ticket ticket;
+    uint32_t resource;
+    uint32_t prefetch;
+    uint32_t tenant;
+};
+
+/* The next request nobody has taken, oldest first; waits at most timeout_ns. -ETIMEDOUT, -ESHUTDOWN. */
+int tg_engine_io_next(struct tg_engine *engine, uint64_t timeout_ns, struct tg_io_request *ret_request);
+
+/* Ends a request: error 0 lets the item go on (it is REQUEUEd, and a LOAD_MISS then is DONE), a negative
+ * errno faults it. -EALREADY when the item no longer waits. */
+int tg_engine_io_complete(struct tg_engine *engine, const struct tg_ticket *ticket, int error);
+
+/* ---- Tenants and partitions, live -----------------------------------------------------------------------
+ */
+
+/* Switches a tenant on or off. Items it has published stay; they run when it is on again. -EINVAL */
+int tg_engine_set_tenant(struct tg_engine *engine, uint32_t tenant, int on);
+
+/* Sets the claims a tenant has left. -EINVAL */
+int tg_engine_set_quota(struct tg_engine *engine, uint32_t tenant, uint32_t quota);
+
+/* Moves the borders between the partitions. Slots that change their level must become free first: new items
+ * avoid them, and the call waits for the old ones at most timeout_ns; then all six words change under
+ * extension word PARTITION_SEQ (odd while they do). Nothing changes on an error.
+ * -EINVAL    not a division of the ring
+ * -ENOTSUP   the engine has foreign slots (their host chose the slots)
+ * -ENOSPC    a level would outgrow its queue (rings above 65,536 slots: twice its size at open)
+ * -ETIMEDOUT an item keeps its slot; -EBUSY another resize is under way; -ESHUTDOWN */
+int tg_engine_resize(struct tg_engine *engine, const uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS],
+                     uint64_t timeout_ns);
+
+/* ---- Looking ------------------------------------------------------------------------------------------- */
+
+struct tg_latency {
+    uint64_t count; /* items measured: see latency_every */
+    uint64_t p50_ns, p90_ns, p99_ns, p999_ns, max_ns;
+};
+
+struct tg_level_stats {
+    uint64_t claims, done, faults;
+    uint32_t slots;            /* size of the partition */
+    uint32_t outstanding;      /* slots in use by tg_engine_submit right now */
+    struct tg_latency latency; /* publish to done */
+};
+
+struct tg_tenant_stats {
+    uint64_t claims, done, faults;
+    uint32_t authorised; /* 0 or 1 */
+    uint32_t quota;
+    struct tg_latency latency;
+};
+
+struct tg_engine_stats {
+    uint64_t done, faults, cancelled, handed_back;
+    uint64_t claims, requeues, yields;
+    uint64_t log_dropped; /* records that found the log full (E9) */
+    uint64_t wakeups;     /* times a publisher woke a worker */
+    uint64_t sleeps;      /* times a worker went to sleep */
+    uint32_t workers;
+    struct tg_level_stats level[TG_PRIORITY_LEVELS];
+    struct tg_tenant_stats tenant[TG_TENANTS];
+};
+
+void tg_engine_stats(struct tg_engine *engine, struct tg_engine_stats *ret_stats);
+
+struct tg_opcode_stats {
+    uint32_t opcode;
+    uint64_t executions; /* inner ops of packed slots included */
+    uint64_t faults;
+    struct tg_latency latency; /* of handlers' and built-in bodies' items, publish to done */
+};
+
+/* Executions per opcode, built-in ones first. Writes at most capacity entries and returns how many there
+ * are. */
+uint32_t tg_engine_opcode_stats(struct tg_engine *engine, struct tg_opcode_stats *ret, uint32_t capacity);
+
+/* The engine's buffers as a foreign reader would see them; valid until close. Read words with acquire. Any
+ * of the outputs may be NULL. */
+void tg_engine_buffers(struct tg_engine *engine, const void **ret_ring, size_t *ret_ring_bytes,
+                       const void **ret_control, size_t *ret_control_bytes, const void **ret_log,
+                       size_t *ret_log_bytes);
+
+/* ---- Ending -------------------------------------------------------------------------------------------- */
+
+/* Waits until no item of tg_engine_submit is published or running and all counters in the control buffer are
+ * exact; the engine goes on. -ETIMEDOUT */
+int tg_engine_settle(struct tg_engine *engine, uint64_t timeout_ns);
+
+struct tg_drain_report {
+    uint64_t done;        /* finished over the engine's life */
+    uint64_t faults;      /* ended FAULT over the engine's life */
+    uint64_t cancelled;   /* cancelled by their owners over the engine's life */
+    uint64_t handed_back; /* not run: their slots are EMPTY again */
+    uint32_t running;     /* still CLAIMED; only with -ETIMEDOUT */
+};
+
+/* Stops taking work (also sets control[SHUTDOWN]), finishes everything claimable, hands back the rest
+ * (tenants that may not run, items that wait for IO) and ends the workers. ret_report may be NULL and is
+ * also written with -ETIMEDOUT, which says that an item still runs after timeout_ns: call again. Draining a
+ * drained engine reports again. */
+int tg_engine_drain(struct tg_engine *engine, uint64_t timeout_ns, struct tg_drain_report *ret_report);
+
+/* Drains, then frees everything. engine NULL is fine. -ETIMEDOUT as drain: nothing is freed then. */
+int tg_engine_close(struct tg_engine *engine, uint64_t timeout_ns, struct tg_drain_report *ret_report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

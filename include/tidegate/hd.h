@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TG_HD marks a function that the host and a GPU kernel share: nothing for a C or C++ compiler, host and
+ * device for a CUDA compiler. Such a function uses no library call, no allocation and no I/O.
+ */
+#ifndef TIDEGATE_HD_H
+#define TIDEGATE_HD_H
+
+#ifdef __CUDACC__
+#define TG_HD __host__ __device__
+#else
+#define TG_HD
+#endif
+
+#include <stdint.h>
+
+/* The number of the lowest set bit; word is not 0. */
+TG_HD static inline uint32_t tg_hd_first_bit(uint64_t word)
+{
+#ifdef __CUDA_ARCH__
+    return (uint32_t)__ffsll((long long)word) - 1u;
+#else
+    return (uint32_t)__builtin_ctzll(word);
+#endif
+}
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the engine share: its state, who writes which part of it, and the few hot helpers. Not a
+ * public header.
+ *
+ * The way of an item: submit.c (slot, payload, index) -> claim.c (which level, tenant, slot) -> run.c (the
+ * opcode's body) -> finish.c (DONE or FAULT, fence, waiter, slot free again). park.c puts workers to sleep,
+ * wait.c owners of tickets; io.c, cancel.c, resize.c, drain.c, foreign.c are the rarer ways; counts.c is
+ * what readers see.
+ */
+#ifndef TG_ENGINE_INTERNAL_H
+#define TG_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tidegate/engine.h>
+
+#include "base/atomic.h"
+#include "base/hist.h"
+#include "engine/counts.h"
+#include "engine/index.h"
+#include "engine/ops.h"
+#include "ring/slot.h"
+
+#define TG_NO_SLOT 0xFFFFFFFFu
+#define TG_MAX_WORKERS 256u
+#define TG_MAX_HANDLERS 256u
+#define TG_WAIT_BUCKETS 64u
+#define TG_FREED_BATCH 16u
+#define TG_HISTS (TG_PRIORITY_LEVELS + TG_TENANTS + TG_KINDS)
+
+/* Extension words of the control buffer (docs/abi.md). */
+enum {
+    TG_EXT_FAULT_COUNT = TG_CONTROL_EXTENSION_BASE,
+    TG_EXT_FAULT_SLOT,
+    TG_EXT_FAULT_REASON,
+    TG_EXT_LOG_DROPPED,
+    TG_EXT_PARTITION_SEQ,
+    TG_EXT_FOREIGN_FIRST, /* five words: first foreign slot + 1 of each partition, 0: none */
+};
+
+/* What the engine knows about a slot beside the ring, where no other program can write. */
+struct tg_side {
+    uint64_t generation; /* how often the slot was published; written by its publisher */
+    uint32_t fence;      /* the fence slot that counts this item, or TG_NO_SLOT; by its publisher */
+    uint32_t route;      /* level | tenant << 8 | cell flags; by its publisher */
+};
+
+#define TG_BAD_CANCELLED TG_SLOT_STATUS_COUNT
+
+/* The last use of a slot that did not end DONE. Written by who ended it, while it holds the slot. */
+struct tg_bad_end {
+    uint64_t generation;
+    uint32_t status; /* TG_SLOT_FAULT or TG_BAD_CANCELLED; 0: never used */
+    uint32_t reason;
+    uint32_t detail;
+    uint32_t inner_op;
+    /* How it and the 63 uses before it ended, bit 0 itself: FAULT, cancelled, or (no bit) DONE. */
+    uint64_t faulted, cancelled;
+};
+
+/* The attention word of a slot. */
+#define TG_ATT_WAITER (1u << 30)  /* somebody sleeps until this slot finishes */
+#define TG_ATT_PENDING (1u << 31) /* who lets go of the last hold frees the slot */
+#define TG_ATT_HOLDS ((1u << 30) - 1u)
+
+/* The count of a fence: items that are not finished yet, and whether the fence waits for the last one. */
+#define TG_FENCE_PARKED (1u << 31)
+#define TG_FENCE_COUNT ((1u << 30) - 1u)
+
+struct tg_handler {
+    uint32_t opcode;
+    uint32_t kind;
+    tg_op_handler call;
+    void *context;
+    struct tg_handler *next_replaced; /* kept until close: a worker may still look */
+};
+
+#define TG_HANDLER_HASH (TG_MAX_HANDLERS * 4u)
+struct tg_handlers {
+    pthread_mutex_t lock; /* registration only */
+    uint32_t count;
+    struct tg_handler *replaced;
+    struct tg_handler *by_kind[TG_MAX_HANDLERS];
+    struct tg_handler *table[TG_HANDLER_HASH]; /* open addressing, never removed; read without the lock */
+};
+
+struct tg_level {
+    struct tg_index free; /* slots of this level that a submitter may take */
+    uint32_t first;       /* own slots of the partition: first, first + own - 1; written by resize */
+    uint32_t own;
+    struct tg_index *queue; /* one a tenant */
+};
+
+/* An item in a worker's hands. */
+struct tg_claimed {
+    struct tg_slot_payload payload;
+    uint32_t slot;
+    uint32_t level;
+    uint32_t tenant;
+    uint32_t flags; /* cell flags */
+    uint32_t from;  /* status it was claimed from */
+    uint32_t kind;  /* index of its opcode's counters */
+};
+
+struct tg_worker {
+    _Alignas(64) struct tg_engine *engine;
+    uint32_t id;
+    uint32_t quantum;
+    uint32_t blocked;  /* tenants this worker found not allowed to claim */
+    uint32_t recheck;  /* the engine's recheck count when blocked was last cleared */
+    uint32_t unposted; /* items since the counters were last published */
+    uint32_t clean;    /* 1: idle and all counters published; read by settle */
+    uint32_t urgent_run, urgent_posted_run;
+    bool started;
+    bool searching;
+    bool busy; /* holds current: for a handler that ends its thread */
+    struct tg_tenant_turn turn[TG_PRIORITY_LEVELS];
+    uint32_t scan_from[TG_PRIORITY_LEVELS];
+    uint32_t freed_count[TG_PRIORITY_LEVELS];
+    uint32_t freed[TG_PRIORITY_LEVELS][TG_FREED_BATCH];
+    struct tg_claimed current;
+    pthread_t thread;
+    struct tg_counts counts; /* written by this worker, read by anybody */
+    struct tg_counts posted; /* what of it is in the control buffer; this worker only */
+    struct tg_hist *hists;   /* level, then tenant, then opcode kind */
+};
+
+struct tg_io {
+    pthread_mutex_t lock;  /* whoever moves a slot out of WAIT_IO holds it */
+    uint32_t *next, *prev; /* list of requests nobody has taken; TG_NO_SLOT ends it */
+    uint32_t *resource;
+    uint8_t *listed;
+    uint32_t head, tail;
+    uint32_t event;
+};
+
+struct tg_engine {
+    /* Set at open, read by everybody. */
+    struct tg_slot *ring;
+    uint32_t *control;
+    uint32_t *log;
+    uint32_t slots, control_words, log_words;
+    uint32_t control_floor; /* the lowest control word an opcode may touch */
+    uint32_t flags;
+    uint32_t worker_count;
+    uint32_t sample_mask; /* latency: positions with no bit of it; all ones: none */
+    uint32_t spin_us, poll_us;
+    bool has_foreign, sampling;
+    uint32_t foreign_slots[TG_PRIORITY_LEVELS];
+    uint32_t freed_batch[TG_PRIORITY_LEVELS];
+    struct tg_side *side;
+    uint32_t *attention_of; /* a word a slot: TG_ATT_... */
+    uint32_t *fence_of;     /* a word a slot: TG_FENCE_... of a fence */
+    struct tg_bad_end *bad;
+    uint64_t *stamp;
+    uint8_t *home;     /* level whose partition a slot is in; marks of resize.c above bit 3 */
+    uint32_t *indexed; /* a word a slot: 1 while a foreign slot is in a queue or claimed */
+    struct tg_worker *workers;
+    struct tg_level level[TG_PRIORITY_LEVELS];
+    void *queue_memory;
+    size_t queue_bytes;
+    uint32_t queue_cells;
+    void *own_ring, *own_control, *own_log;
+    size_t own_ring_bytes;
+    struct tg_dfa *dfa; /* the table of DFA_STEP; replaced ones are kept until close */
+
+    /* Read by everybody at every item, written rarely. */
+    _Alignas(64) uint32_t accepting; /* 1: submit takes work */
+    uint32_t attention;              /* how many wait, cancel, settle, resize: the rare ways */
+    uint32_t recheck;                /* rises when a tenant's mask or quota was changed */
+    uint32_t resizing;
+    uint32_t hand_back; /* drain: cancel in place of running */
+
+    /* Producers and workers. */
+    _Alignas(64) uint32_t ready[TG_PRIORITY_LEVELS]; /* bit t: tenant t may have entries at the level */
+    uint32_t idle;                                   /* workers asleep | workers searching << 16 */
+
+    /* Workers. */
+    _Alignas(64) uint64_t levels; /* state of tg_levels_choose */
+    _Alignas(64) uint32_t grants; /* wake-ups nobody has taken; sleepers' futex */
+
+    /* Rare. */
+    _Alignas(64) uint32_t settle_event;
+    uint32_t space_event;
+    uint32_t exited;
+    uint64_t cancelled, handed_back, log_dropped, wakeups;
+    uint64_t outside_faults; /* not by a worker: the poller before any claim, the IO side */
+    uint64_t urgent_sum;     /* run << 32 | claims of it posted: see post_urgent */
+    struct {
+        _Alignas(64) uint32_t event;
+    } wait_bucket[TG_WAIT_BUCKETS];
+    struct tg_handlers handlers;
+    struct tg_io io;
+    pthread_mutex_t log_lock, resize_lock, drain_lock;
+    pthread_t poller;
+    bool poller_started;
+    uint32_t poller_event, poller_stop, poller_done;
+    bool drained;
+};
+
+/* ---- claim.c, scan.c ---- */
+bool tg_claim_next(struct tg_worker *w, struct tg_claimed *ret);
+bool tg_claim_scan(struct tg_worker *w, struct tg_claimed *ret);
+/* Is there anything this worker could claim? Sets blocked afresh. Exact after the caller announced sleep. */
+bool tg_claimable(struct tg_worker *w);
+bool tg_scan_claimable(struct tg_worker *w);
+/* Clears ready bits of empty queues. */
+void tg_ready_tidy(struct tg_engine *e, uint32_t level, uint32_t tenants);
+bool tg_authority_take(struct tg_engine *e, uint32_t tenant);
+void tg_authority_return(struct tg_engine *e, uint32_t tenant);
+/* Decides the next level on the shared state; false when another worker decided meanwhile. */
+bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint32_t level);
+/* Claims the slot of an index entry whose tenant's authority was taken. */
+bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t tenant,
+                   struct tg_claimed *ret);
+void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
+
+/* ---- submit.c ---- */
+/* Puts a claimable slot (back) into its queue, by its route, and wakes who is needed. */
+void tg_requeue(struct tg_engine *e, uint32_t slot);
+void tg_ready_set(struct tg_engine *e, uint32_t level, uint32_t tenant);
+
+/* ---- run.c ---- */
+/* What a body ended with: an enum tg_op result, or one of these. */
+enum { TG_RAN_FAULT = -1, TG_RAN_YIELD = 100 };
+int tg_run(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault);
+const struct tg_handler *tg_handler_find(struct tg_engine *e, uint32_t opcode);
+uint32_t tg_opcode_kind(struct tg_engine *e, uint32_t opcode, const struct tg_handler **ret_handler);
+bool tg_foreign_fence_done(struct tg_engine *e, uint32_t slot, uint32_t items);
+
+/* ---- finish.c ---- */
+void tg_finish(struct tg_worker *w, struct tg_claimed *c, int result, const struct tg_fault *fault);
+/* An item of this fence ended. */
+void tg_fence_item_ended(struct tg_engine *e, uint32_t fence_slot);
+void tg_bad_end_write(struct tg_engine *e, uint32_t slot, uint32_t status, const struct tg_fault *fault);
+void tg_fault_words(struct tg_engine *e, uint32_t slot, uint32_t reason);
+/* A slot nobody needs any more goes back to the submitters; w may be NULL. */
+void tg_slot_release(struct tg_engine *e, struct tg_worker *w, uint32_t slot);
+void tg_freed_flush(struct tg_worker *w);
+/* A cancelled slot whose entry was popped. */
+void tg_cancelled_popped(struct tg_engine *e, struct tg_worker *w, uint32_t slot);
+
+/* ---- park.c ---- */
+void tg_wake_one(struct tg_engine *e);
+void tg_wake_all(struct tg_engine *e);
+void tg_worker_search(struct tg_worker *w);
+void tg_worker_found(struct tg_worker *w);
+void tg_worker_sleep(struct tg_worker *w, uint64_t limit_ns);
+void tg_settle_bump(struct tg_engine *e);
+
+/* ---- worker.c ---- */
+void *tg_worker_main(void *worker);
+
+/* ---- wait.c ---- */
+void tg_waiters_wake(struct tg_engine *e, uint32_t slot);
+bool tg_ticket_known(struct tg_engine *e, const struct tg_ticket *t);
+
+/* ---- io.c ---- */
+int tg_io_open(struct tg_engine *e);
+void tg_io_close(struct tg_engine *e);
+/* Moves a claimed slot to WAIT_IO and lists its request. */
+void tg_io_park(struct tg_engine *e, struct tg_claimed *c, uint32_t resource);
+/* WAIT_IO -> EMPTY; false when it does not wait. */
+bool tg_io_cancel(struct tg_engine *e, uint32_t slot, uint64_t generation);
+
+/* ---- foreign.c ---- */
+int tg_poller_start(struct tg_engine *e);
+void tg_poller_stop(struct tg_engine *e);
+/* A foreign slot leaves the engine's hands; before its status changes, so that the poller takes it up again.
+ */
+void tg_foreign_forget(struct tg_engine *e, uint32_t slot);
+/* Is the slot published by a foreign host? */
+bool tg_is_foreign(const struct tg_engine *e, uint32_t slot);
+/* Faults a foreign slot nobody may claim: tenant outside the table, priority above 4. True when it was one.
+ */
+bool tg_foreign_refuse(struct tg_engine *e, uint32_t slot);
+/* One look at every foreign slot; returns how many it found. */
+uint32_t tg_foreign_pass(struct tg_engine *e);
+
+/* ---- open.c, handlers.c ---- */
+void tg_workers_join(struct tg_engine *e);
+void tg_engine_free(struct tg_engine *e);
+void tg_handlers_close(struct tg_engine *e);
+
+/* ---- resize.c ---- */
+/* True when the slot moves to another partition and was handed over. */
+bool tg_resize_collect(struct tg_engine *e, uint32_t slot);
+
+static inline struct tg_index *tg_queue(struct tg_engine *e, uint32_t level, uint32_t tenant)
+{
+    return &e->level[level].queue[tenant];
+}
+
+/* P4 relaxed: the level of a slot in the caller's hands does not change; marks do. */
+static inline uint32_t tg_home(const struct tg_engine *e, uint32_t slot)
+{
+    return tg_load_relaxed_u8(&e->home[slot]) & 0xFu;
+}
+
+static inline uint32_t tg_route(uint32_t level, uint32_t tenant, uint32_t cell_flags)
+{
+    return level | tenant << 8 | cell_flags;
+}
+static inline uint32_t tg_route_level(uint32_t route)
+{
+    return route & 0xFFu;
+}
+static inline uint32_t tg_route_tenant(uint32_t route)
+{
+    return route >> 8 & 0xFFu;
+}
+#define TG_ROUTE_FLAGS (TG_CELL_FOREIGN | TG_CELL_BATCHED | TG_CELL_SAMPLED)
+
+/* The rare ways (waiters, cancellers, settle, resize) announce themselves in one word. */
+static inline bool tg_attention(const struct tg_engine *e)
+{
+    /* N2 seq_cst: after a status or free-queue store; pairs with N1 in tg_attention_enter. */
+    return tg_load_seqcst_u32(&e->attention) != 0;
+}
+static inline void tg_attention_enter(struct tg_engine *e)
+{
+    /* N1 seq_cst: before the look at what is waited for; pairs with N2. */
+    tg_add_seqcst_u32(&e->attention, 1);
+}
+static inline void tg_attention_leave(struct tg_engine *e)
+{
+    /* N3 seq_cst: no partner; an extra look of a worker costs nothing. */
+    tg_sub_seqcst_u32(&e->attention, 1);
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The IO side: items that wait for data (WAIT_IO), their requests in the order of arrival, and their end by
+ * the host. Waits of milliseconds, so one lock: whoever moves a slot out of WAIT_IO holds it, and so a
+ * generation checked under it stays. No lock is held while anything runs.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "engine/futex.h"
+#include "engine/internal.h"
+
+int tg_io_open(struct tg_engine *e)
+{
+    struct tg_io *io = &e->io;
+    io->next = calloc(e->slots, sizeof(*io->next));
+    io->prev = calloc(e->slots, sizeof(*io->prev));
+    io->resource = calloc((size_t)e->slots * 2, sizeof(*io->resource));
+    io->listed = calloc(e->slots, 1);
+    io->head = io->tail = TG_NO_SLOT;
+    return io->next && io->prev && io->resource && io->listed ? 0 : -ENOMEM;
+}
+
+void tg_io_close(struct tg_engine *e)
+{
+    free(e->io.next);
+    free(e->io.prev);
+    free(e->io.resource);
+    free(e->io.listed);
+}
+
+static void append(struct tg_io *io, uint32_t slot)
+{
+    io->next[slot] = TG_NO_SLOT;
+    io->prev[slot] = io->tail;
+    if (io->tail == TG_NO_SLOT)
+        io->head = slot;
+    else
+        io->next[io->tail] = slot;
+    io->tail = slot;
+    io->listed[slot] = 1;
+}
+
+static void unlist(struct tg_io *io, uint32_t slot)
+{
+    if (!io->listed[slot])
+        return;
+    uint32_t next = io->next[slot];
+    uint32_t prev = io->prev[slot];
+    *(prev == TG_NO_SLOT ? &io->head : &io->next[prev]) = next;
+    *(next == TG_NO_SLOT ? &io->tail : &io->prev[next]) = prev;
+    io->listed[slot] = 0;
+}
+
+void tg_io_park(struct tg_engine *e, struct tg_claimed *c, uint32_t resource)
+{
+    struct tg_io *io = &e->io;
+    pthread_mutex_lock(&io->lock);
+    if (tg_slot_try_hand_back(&e->ring[c->slot], TG_SLOT_WAIT_IO)) {
+        io->resource[(size_t)c->slot * 2] = resource;
+        io->resource[(size_t)c->slot * 2 + 1] = c->payload.args[1];
+        append(io, c->slot);
+    } else if (c->flags & TG_CELL_FOREIGN) { /* its host faulted it while it ran */
+        tg_foreign_forget(e, c->slot);
+    }
+    tg_add_seqcst_u32(&io->event, 1); /* Q1 seq_cst: after the entry; pairs with Q2 */
+    pthread_mutex_unlock(&io->lock);
+    tg_futex_wake(&io->event, 1);
+}
+
+static bool take_request(struct tg_engine *e, struct tg_io_request *ret)
+{
+    struct tg_io *io = &e->io;
+    pthread_mutex_lock(&io->lock);
+    uint32_t slot = io->head;
+    if (slot != TG_NO_SLOT) {
+        unlist(io, slot);
+        uint32_t route = tg_load_relaxed_u32(&e->side[slot].route); /* P1 */
+        *ret = (struct tg_io_request){
+            .ticket = {tg_load_relaxed_u64(&e->side[slot].generation), slot, 0},
+            .resource = io->resource[(size_t)slot * 2],
+            .prefetch = io->resource[(size_t)slot * 2 + 1],
+            .tenant = tg_route_tenant(route),
+        };
+    }
+    pthread_mutex_unlock(&io->lock);
+    return slot != TG_NO_SLOT;
+}
+
+int tg_engine_io_next(struct tg_engine *e, uint64_t timeout_ns, struct tg_io_request *ret)
+{
+    uint64_t start = tg_clock_mono_ns();
+    for (;;) {
+        uint32_t seen = tg_load_seqcst_u32(&e->io.event); /* Q2 seq_cst: before the look; pairs with Q1 */
+        if (take_request(e, ret))
+            return 0;
+        if (!tg_load_seqcst_u32(&e->accepting)) /* G2; drain wakes after G1 */
+            return -ESHUTDOWN;
+        uint64_t spent = tg_clock_mono_ns() - start;
+        if (spent >= timeout_ns)
+            return -ETIMEDOUT;
+        tg_futex_wait(&e->io.event, seen, timeout_ns - spent);
+    }
+}
+
+static void fault_waiting(struct tg_engine *e, uint32_t slot, int error)
+{
+    struct tg_fault fault = {TG_FAULT_IO, (uint32_t)error, 0};
+    uint32_t route = tg_load_relaxed_u32(&e->side[slot].route); /* P1 */
+    uint32_t from;
+    tg_bad_end_write(e, slot, TG_SLOT_FAULT, &fault);
+    tg_fault_words(e, slot, fault.reason);
+    tg_add_relaxed_u64(&e->outside_faults, 1); /* C3 */
+    if (route & TG_CELL_FOREIGN) {
+        tg_foreign_forget(e, slot);
+    }
+    tg_slot_try_move(&e->ring[slot], 1u << TG_SLOT_WAIT_IO, TG_SLOT_FAULT, &from);
+    if (route & TG_CELL_BATCHED)
+        tg_fence_item_ended(e, e->side[slot].fence);
+    tg_waiters_wake(e, slot);
+    if (!(route & TG_CELL_FOREIGN))
+        tg_slot_release(e, NULL, slot);
+}
+
+int tg_engine_io_complete(struct tg_engine *e, const struct tg_ticket *t, int error)
+{
+    if (!tg_ticket_known(e, t) || error > 0)
+        return -EINVAL;
+    tg_attention_enter(e); /* so that waiters' marks are looked at below */
+    pthread_mutex_lock(&e->io.lock);
+    uint32_t slot = t->slot;
+    bool waits = tg_slot_status(&e->ring[slot]) == TG_SLOT_WAIT_IO &&
+                 tg_load_acquire_u64(&e->side[slot].generation) == t->generation;
+    if (waits) {
+        unlist(&e->io, slot);
+        if (error != 0)
+            fault_waiting(e, slot, error);
+        else if (tg_slot_try_io_ready(&e->ring[slot]))
+            tg_requeue(e, slot);
+    }
+    pthread_mutex_unlock(&e->io.lock);
+    tg_attention_leave(e);
+    return waits ? 0 : -EALREADY;
+}
+
+bool tg_io_cancel(struct tg_engine *e, uint32_t slot, uint64_t generation)
+{
+    uint32_t from;
+    pthread_mutex_lock(&e->io.lock);
+    bool waits = tg_load_acquire_u64(&e->side[slot].generation) == generation &&
+                 tg_slot_try_move(&e->ring[slot], 1u << TG_SLOT_WAIT_IO, TG_SLOT_EMPTY, &from);
+    if (waits)
+        unlist(&e->io, slot);
+    pthread_mutex_unlock(&e->io.lock);
+    return waits;
+}

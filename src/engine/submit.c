@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way in: take a free slot of the level, write the payload, publish, put the slot into its tenant's
+ * queue, wake a worker if one is needed. Lock-free, from any number of threads. It never waits (wait.c) and
+ * never runs anything.
+ *
+ * Rules kept: E1 (a slot has one publisher at a time: it came out of the free queue), E2 (the engine finds
+ * the slot, so PRIORITY and partition agree), E4 (ids outside the table are refused), E5 (batches), E10 (wake
+ * no more than needed), E11.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "engine/internal.h"
+
+#define PREFETCH_AHEAD 6
+
+static int check_item(uint32_t opcode, const uint32_t *args, uint64_t arg_count)
+{
+    if (arg_count > TG_ARGS_PER_SLOT || (arg_count != 0 && !args))
+        return -EINVAL;
+    if (opcode >= TG_OP_FIRST_USER && !tg_opcode_is_publishable(opcode))
+        return -EINVAL;
+    if (opcode == TG_OP_BATCH_FENCE && arg_count > 0 && args[0] != 0)
+        return -EINVAL;
+    return 0;
+}
+
+static int check_call(const struct tg_engine *e, uint32_t tenant, uint32_t priority)
+{
+    (void)e;
+    if (!tg_tenant_in_table(tenant))
+        return -EPERM;
+    return priority < TG_PRIORITY_LEVELS ? 0 : -EINVAL;
+}
+
+/* Gives slots back that were taken and not used. */
+static void give_back(struct tg_engine *e, const uint32_t *slots, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        tg_slot_release(e, NULL, slots[i]);
+}
+
+/* Takes n free slots of the level, or none. */
+static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
+{
+    struct tg_index *q = &e->level[level].free;
+    if (n == 1 ? !tg_index_pop_mc(q, slots) : !tg_index_pop_many_mc(q, n, slots)) {
+        /* G2 again, so that a closed engine is not reported as a full one. */
+        if (!tg_load_seqcst_u32(&e->accepting))
+            return -ESHUTDOWN;
+        /* P0 relaxed: a size for an error code. */
+        return tg_load_relaxed_u32(&e->level[level].own) < n ? -ENOSPC : -EAGAIN;
+    }
+    /* G2 seq_cst: after the pop (I5). A drain that did not see the slot missing stored 0 before (G1), so
+     * that this reads it. */
+    if (!tg_load_seqcst_u32(&e->accepting)) {
+        give_back(e, slots, n);
+        return -ESHUTDOWN;
+    }
+    /* Z2 acquire: pairs with Z1 in resize.c. */
+    if (tg_load_acquire_u32(&e->resizing)) {
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (!tg_resize_collect(e, slots[i]))
+                slots[kept++] = slots[i];
+        if (kept < n) {
+            give_back(e, slots, kept);
+            return -EAGAIN;
+        }
+    }
+    uint32_t next;
+    if (tg_index_ahead(q, PREFETCH_AHEAD, &next)) {
+        __builtin_prefetch(&e->ring[next], 1);
+        __builtin_prefetch(&e->side[next], 1);
+    }
+    return 0;
+}
+
+void tg_ready_set(struct tg_engine *e, uint32_t level, uint32_t tenant)
+{
+    /* K1 seq_cst: after the entry (I2); pairs with K2 in tg_ready_tidy: either this sees the bit cleared and
+     * sets it, or who cleared it sees the entry. */
+    if (!(tg_load_seqcst_u32(&e->ready[level]) >> tenant & 1u))
+        tg_or_seqcst_u32(&e->ready[level], 1u << tenant);
+}
+
+/* Marks, then wakes: what every publication ends with. */
+static void announce(struct tg_engine *e, uint32_t level, uint32_t tenant)
+{
+    if (!(e->flags & TG_ENGINE_SCAN))
+        tg_ready_set(e, level, tenant);
+    tg_wake_one(e);
+}
+
+/* Fills a position that was reserved; scanning workers use no entries. */
+static void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, uint32_t cell)
+{
+    if (!(e->flags & TG_ENGINE_SCAN))
+        tg_index_fill(q, position, cell);
+}
+
+/* Writes one slot and publishes it; the queue entry is the caller's. */
+static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t tenant,
+                           uint32_t level, uint32_t opcode, const uint32_t *args, size_t arg_count,
+                           uint32_t fence)
+{
+    struct tg_side *side = &e->side[slot];
+    uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
+    if (!(position & e->sample_mask) && e->sampling) {
+        flags |= TG_CELL_SAMPLED;
+        e->stamp[slot] = tg_clock_mono_ns();
+    }
+    /* T1 relaxed: before the status (S1); pairs with T2 in wait.c. */
+    tg_store_relaxed_u64(&side->generation, side->generation + 1);
+    side->fence = fence;
+    tg_store_relaxed_u32(&side->route, tg_route(level, tenant, flags));
+    tg_slot_write_payload(&e->ring[slot], opcode, tenant, level, args, arg_count);
+    tg_slot_publish(&e->ring[slot]);
+    return slot | flags;
+}
+
+static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t opcode,
+                      const uint32_t *args, uint32_t arg_count, struct tg_ticket *ret_ticket)
+{
+    uint32_t slot;
+    int r = take_slots(e, level, 1, &slot);
+    if (r)
+        return r;
+    struct tg_index *q = tg_queue(e, level, tenant);
+    if (opcode == TG_OP_BATCH_FENCE)
+        tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */
+    uint64_t position = tg_index_reserve_mp(q, 1);
+    struct tg_ticket ticket = {e->side[slot].generation + 1, slot, 0};
+    uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT);
+    enter(e, q, position, cell);
+    announce(e, level, tenant);
+    if (ret_ticket)
+        *ret_ticket = ticket;
+    return 0;
+}
+
+int tg_engine_submit(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
+                     const uint32_t *args, uint32_t arg_count, struct tg_ticket *ret_ticket)
+{
+    int r = check_call(e, tenant, priority);
+    if (!r)
+        r = check_item(opcode, args, arg_count);
+    return r ? r : submit_one(e, tenant, priority, opcode, args, arg_count, ret_ticket);
+}
+
+int tg_engine_submit_load_miss(struct tg_engine *e, uint32_t resource, uint32_t prefetch,
+                               struct tg_ticket *ret_ticket)
+{
+    const uint32_t args[2] = {resource, prefetch != 0};
+    return submit_one(e, 0, TG_PRIORITY_CRITICAL, TG_OP_LOAD_MISS, args, 2, ret_ticket);
+}
+
+#define CHUNK 64u
+
+/* Publishes n items whose slots are taken, as one run of positions. */
+static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
+                        const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
+                        struct tg_ticket *ret_tickets)
+{
+    struct tg_index *q = tg_queue(e, level, tenant);
+    uint64_t position = tg_index_reserve_mp(q, n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i + PREFETCH_AHEAD < n)
+            __builtin_prefetch(&e->ring[slots[i + PREFETCH_AHEAD]], 1);
+        if (items[i].opcode == TG_OP_BATCH_FENCE)
+            tg_store_relaxed_u32(&e->fence_of[slots[i]], 0); /* F1 */
+        if (ret_tickets)
+            ret_tickets[i] = (struct tg_ticket){e->side[slots[i]].generation + 1, slots[i], 0};
+        uint32_t cell = write_slot(e, slots[i], position + i, tenant, level, items[i].opcode, items[i].args,
+                                   items[i].arg_count, fence);
+        if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN))
+            tg_index_fill_early(q, position + i, cell);
+        else
+            enter(e, q, position + i, cell);
+    }
+    announce(e, level, tenant);
+}
+
+/* Takes all slots first, so that it is all or nothing; small runs without allocation. */
+static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, const struct tg_batch_item *items,
+                      uint32_t count, bool fenced, uint32_t tag, struct tg_ticket *ret_tickets,
+                      struct tg_ticket *ret_fence)
+{
+    uint32_t small[CHUNK + 1];
+    uint32_t *slots = small;
+    uint32_t need = count + (fenced ? 1 : 0);
+    if (need > tg_load_relaxed_u32(&e->level[level].own)) /* P0 again */
+        return -ENOSPC;
+    if (need > CHUNK + 1) {
+        slots = malloc(need * sizeof(*slots));
+        if (!slots)
+            return -ENOMEM;
+    }
+    int r = take_slots(e, level, need, slots);
+    if (r == 0) {
+        uint32_t fence = TG_NO_SLOT;
+        if (fenced) {
+            fence = slots[count];
+            /* F1 relaxed: before the items are published (S1), which is before anybody counts down (F2). */
+            tg_store_relaxed_u32(&e->fence_of[fence], count);
+        }
+        for (uint32_t i = 0; i < count; i += CHUNK) {
+            uint32_t n = count - i < CHUNK ? count - i : CHUNK;
+            publish_run(e, tenant, level, items + i, n, slots + i, fence,
+                        ret_tickets ? ret_tickets + i : NULL);
+        }
+        if (fenced) {
+            const uint32_t args[2] = {count, tag};
+            struct tg_ticket ticket = {e->side[fence].generation + 1, fence, 0};
+            struct tg_index *q = tg_queue(e, level, tenant);
+            uint64_t position = tg_index_reserve_mp(q, 1);
+            uint32_t cell =
+                write_slot(e, fence, position, tenant, level, TG_OP_BATCH_FENCE, args, 2, TG_NO_SLOT);
+            enter(e, q, position, cell);
+            announce(e, level, tenant);
+            if (ret_fence)
+                *ret_fence = ticket;
+        }
+    }
+    if (slots != small)
+        free(slots);
+    return r;
+}
+
+static int check_items(const struct tg_batch_item *items, uint32_t count)
+{
+    if (count != 0 && !items)
+        return -EINVAL;
+    for (uint32_t i = 0; i < count; i++) {
+        int r = check_item(items[i].opcode, items[i].args, items[i].arg_count);
+        if (r)
+            return r;
+    }
+    return 0;
+}
+
+int tg_engine_submit_many(struct tg_engine *e, uint32_t tenant, uint32_t priority,
+                          const struct tg_batch_item *items, uint32_t count, struct tg_ticket *ret_tickets)
+{
+    int r = check_call(e, tenant, priority);
+    if (!r)
+        r = check_items(items, count);
+    if (r || count == 0)
+        return r;
+    return with_slots(e, tenant, priority, items, count, false, 0, ret_tickets, NULL);
+}
+
+int tg_engine_submit_batch(struct tg_engine *e, uint32_t tenant, uint32_t priority,
+                           const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                           struct tg_ticket *ret_fence)
+{
+    int r = check_call(e, tenant, priority);
+    if (!r)
+        r = check_items(items, count);
+    if (!r && count >= TG_MAX_ENCODED_RING_SLOTS)
+        r = -ENOSPC;
+    return r ? r : with_slots(e, tenant, priority, items, count, true, tag, NULL, ret_fence);
+}
+
+void tg_requeue(struct tg_engine *e, uint32_t slot)
+{
+    /* P1 relaxed: written before the slot was published. */
+    uint32_t route = tg_load_relaxed_u32(&e->side[slot].route);
+    uint32_t level = tg_route_level(route);
+    uint32_t tenant = tg_route_tenant(route);
+    if (!(e->flags & TG_ENGINE_SCAN))
+        tg_index_push_mp(tg_queue(e, level, tenant), slot | (route & TG_ROUTE_FLAGS));
+    announce(e, level, tenant);
+}

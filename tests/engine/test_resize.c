@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Partitions: any offsets, and moved while the engine runs. No item is lost, no slot is lost, PRIORITY and
+ * partition agree at every moment (E2). */
+#include "engine_test.h"
+
+#define SLOTS 200u
+
+static const uint32_t cuts[][6] = {
+    {0, 40, 80, 120, 160, 200},   {0, 1, 2, 198, 199, 200},    {0, 0, 0, 200, 200, 200},
+    {0, 190, 192, 195, 198, 200}, {0, 10, 100, 110, 190, 200},
+};
+enum { CUTS = sizeof(cuts) / sizeof(cuts[0]) };
+
+static void any_offsets_at_open(void)
+{
+    for (uint32_t c = 0; c < CUTS; c++) {
+        struct tg_engine_options o = test_options(SLOTS, 1);
+        memcpy(o.offsets, cuts[c], sizeof(o.offsets));
+        struct tg_engine *e = test_open(&o);
+        for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++) {
+            struct tg_ticket t;
+            uint32_t size = cuts[c][level + 1] - cuts[c][level];
+            int r = tg_engine_submit(e, 0, level, TG_OP_NOP, NULL, 0, &t);
+            CHECK_EQ(r, size ? 0 : -ENOSPC);
+            if (r)
+                continue;
+            CHECK_EQ(tg_engine_wait(e, &t, LIMIT), 0);
+            CHECK(t.slot >= cuts[c][level] && t.slot < cuts[c][level + 1]);
+        }
+        for (uint32_t i = 0; i < 6; i++)
+            CHECK_EQ(test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + i), cuts[c][i]);
+        test_close(e);
+    }
+}
+
+static void bad_offsets_change_nothing(void)
+{
+    struct tg_engine *e = test_engine(SLOTS, 1);
+    const uint32_t bad[][6] = {{0, 40, 30, 120, 160, 200}, {1, 40, 80, 120, 160, 200}, {0, 1, 2, 3, 4, 199}};
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(tg_engine_resize(e, bad[i], SECOND), -EINVAL);
+    CHECK_EQ(test_word(e, TG_CONTROL_EXTENSION_BASE + 4), 0);
+    CHECK_EQ(test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + 1), 40);
+    test_close(e);
+}
+
+static void resize_waits_for_slots_in_use_and_gives_up_cleanly(void)
+{
+    struct tg_engine *e = test_engine(SLOTS, 1);
+    struct tg_ticket t[40];
+    CHECK_EQ(tg_engine_set_tenant(e, 9, 0), 0);
+    for (int i = 0; i < 40; i++)
+        CHECK_EQ(tg_engine_submit(e, 9, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
+    CHECK_EQ(tg_engine_resize(e, cuts[1], SECOND / 50), -ETIMEDOUT);
+    CHECK_EQ(test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + 1), 40);
+    for (int i = 0; i < 40; i++)
+        CHECK_EQ(tg_engine_cancel(e, &t[i]), 0);
+    CHECK_EQ(tg_engine_set_tenant(e, 9, 1), 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    for (int i = 0; i < 40; i++) /* all slots are back where they were */
+        CHECK_EQ(tg_engine_submit(e, 9, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
+    CHECK_EQ(tg_engine_resize(e, cuts[1], LIMIT), 0);
+    CHECK_EQ(test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + 1), 1);
+    CHECK_EQ(test_word(e, TG_CONTROL_EXTENSION_BASE + 4), 2);
+    test_close(e);
+}
+
+enum { PRODUCERS = 2 };
+static struct tg_engine *shared;
+static uint32_t stop, wrong;
+static uint64_t accepted[PRODUCERS];
+
+static void *producer(void *id)
+{
+    uintptr_t me = (uintptr_t)id;
+    uint64_t seed = me + 1;
+    while (!tg_load_acquire_u32(&stop)) {
+        uint32_t level = (uint32_t)check_random(&seed) % TG_PRIORITY_LEVELS;
+        int r = tg_engine_submit(shared, 0, level, OP_COUNT, NULL, 0, NULL);
+        CHECK(r == 0 || r == -EAGAIN || r == -ENOSPC);
+        accepted[me] += r == 0;
+    }
+    return NULL;
+}
+
+/* Runs in the worker: does the slot lie in the partition of its PRIORITY, if the borders are not moving? */
+static int agrees(void *context, struct tg_op *op)
+{
+    struct tg_engine *e = op->engine;
+    (void)context;
+    uint32_t seq = test_word(e, TG_CONTROL_EXTENSION_BASE + 4);
+    uint32_t first = test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + op->priority);
+    uint32_t end = test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + op->priority + 1);
+    if (seq % 2 == 0 && seq == test_word(e, TG_CONTROL_EXTENSION_BASE + 4) &&
+        (op->slot < first || op->slot >= end))
+        tg_add_relaxed_u32(&wrong, 1);
+    return TG_OP_FINISHED;
+}
+
+static void e2_resize_under_load_sends_nobody_out_of_bounds(void)
+{
+    pthread_t thread[PRODUCERS];
+    uint64_t total = 0;
+    shared = test_engine(SLOTS, 2);
+    stop = wrong = 0;
+    memset(accepted, 0, sizeof(accepted));
+    CHECK_EQ(tg_engine_register(shared, OP_COUNT, agrees, NULL), 0);
+    for (uintptr_t i = 0; i < PRODUCERS; i++)
+        CHECK_EQ(pthread_create(&thread[i], NULL, producer, (void *)i), 0);
+    int changed = 0;
+    for (int i = 0; i < 100; i++)
+        changed += tg_engine_resize(shared, cuts[i % CUTS], SECOND) == 0;
+    tg_store_release_u32(&stop, 1);
+    for (int i = 0; i < PRODUCERS; i++) {
+        pthread_join(thread[i], NULL);
+        total += accepted[i];
+    }
+    CHECK(changed > 90);
+    CHECK_EQ(wrong, 0);
+    CHECK_EQ(tg_engine_resize(shared, cuts[0], LIMIT), 0);
+    CHECK_EQ(tg_engine_settle(shared, LIMIT), 0);
+    CHECK_EQ(test_word(shared, TG_CONTROL_DONE_COUNT), (uint32_t)total);
+    struct tg_engine_stats s;
+    tg_engine_stats(shared, &s);
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        CHECK(s.level[l].slots == 40 && s.level[l].outstanding == 0);
+    test_close(shared);
+}
+
+static void cases(void)
+{
+    RUN(any_offsets_at_open);
+    RUN(bad_offsets_change_nothing);
+    RUN(resize_waits_for_slots_in_use_and_gives_up_cleanly);
+    RUN(e2_resize_under_load_sends_nobody_out_of_bounds);
+}
+
+int main(void)
+{
+    BOTH_WAYS(cases);
+    return 0;
+}
