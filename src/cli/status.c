@@ -13,6 +13,16 @@
 
 static const char verb[] = "status";
 
+static uint64_t number(const json_t *object, const char *key)
+{
+    return tg_number_field(object, key);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return tg_shown_field(object, key);
+}
+
 static void print_row(const json_t *t, const char *state, const char *time_key)
 {
     char prio[24], est[24] = "-", since[32];
@@ -23,10 +33,10 @@ static void print_row(const json_t *t, const char *state, const char *time_key)
     snprintf(prio, sizeof(prio), "%" PRId64, n);
     if (tg_field_u64(t, "est_mb", 0, INT64_MAX, &mb) == 0)
         snprintf(est, sizeof(est), "%" PRIu64 "M", mb);
-    tg_format_duration(since, sizeof(since), tg_number_field(t, time_key));
-    printf("%6" PRIu64 "  %-8s %-8s %8s %8s %8" PRIu64 "  %-10s %s\n", tg_number_field(t, "ticket"), state,
-           level && strlen(level) < 16 ? tg_shown_field(t, "level") : prio, est, since,
-           tg_number_field(t, "pid"), tg_shown_field(t, "tenant"), tg_shown_field(t, "cmd"));
+    tg_format_duration(since, sizeof(since), number(t, time_key));
+    printf("%6" PRIu64 "  %-8s %-8s %8s %8s %8" PRIu64 "  %-10s %s\n", number(t, "ticket"), state,
+           level && strlen(level) < 16 ? text_of(t, "level") : prio, est, since, number(t, "pid"),
+           text_of(t, "tenant"), text_of(t, "cmd"));
 }
 
 static void print_waiter(const json_t *t)
@@ -34,11 +44,11 @@ static void print_waiter(const json_t *t)
     char state[32] = "parked";
     if (json_is_true(json_object_get(t, "on_hold")))
         snprintf(state, sizeof(state), "on hold");
-    else if (strcmp(tg_shown_field(t, "state"), "PARKED") != 0)
-        snprintf(state, sizeof(state), "#%" PRIu64, tg_number_field(t, "position"));
+    else if (strcmp(text_of(t, "state"), "PARKED") != 0)
+        snprintf(state, sizeof(state), "#%" PRIu64, number(t, "position"));
     print_row(t, state, "waited_ms");
     if (json_is_string(json_object_get(t, "text")))
-        printf("        %s\n", tg_shown_field(t, "text"));
+        printf("        %s\n", text_of(t, "text"));
 }
 
 static void print_load(const json_t *load)
@@ -57,19 +67,32 @@ static void print_load(const json_t *load)
 static void print_gates(const json_t *gates)
 {
     const json_t *slots = json_object_get(gates, "slots"), *memory = json_object_get(gates, "memory");
-    printf("slots %" PRIu64 " of %" PRIu64 ", ", tg_number_field(slots, "held"),
-           tg_number_field(slots, "limit"));
+    printf("slots %" PRIu64 " of %" PRIu64 ", ", number(slots, "held"), number(slots, "limit"));
     print_load(json_object_get(gates, "load"));
     if (json_is_integer(json_object_get(memory, "available_mb")))
-        printf(", memory %" PRIu64 " MB available of %" PRIu64, tg_number_field(memory, "available_mb"),
-               tg_number_field(memory, "total_mb"));
+        printf(", memory %" PRIu64 " MB available of %" PRIu64, number(memory, "available_mb"),
+               number(memory, "total_mb"));
     else
         printf(", memory unknown");
-    printf(" (%" PRIu64 " reserved, floor %" PRIu64 "), backfill up to %" PRIu64 " MB\n",
-           tg_number_field(memory, "reserved_mb"), tg_number_field(memory, "floor_mb"),
-           tg_number_field(gates, "backfill_mb"));
+    printf(" (%" PRIu64 " reserved, floor %" PRIu64 ")", number(memory, "reserved_mb"),
+           number(memory, "floor_mb"));
+    if (json_is_integer(json_object_get(memory, "budget_mb")))
+        printf(", budget %" PRIu64 " of %" PRIu64 " MB", number(memory, "booked_mb"),
+               number(memory, "budget_mb"));
+    printf(", backfill up to %" PRIu64 " MB\n", number(gates, "backfill_mb"));
     if (json_is_true(json_object_get(gates, "draining")))
         puts("drained: nobody is admitted until tidegate undrain");
+}
+
+/* What is wrong with the store, if anything. */
+static void print_trouble(const json_t *store)
+{
+    if (json_is_string(json_object_get(store, "failing")))
+        printf("nobody is admitted: the store refuses: %s\n", text_of(store, "failing"));
+    if (json_is_string(json_object_get(store, "quarantined")))
+        printf("a damaged store was moved to %s\n", text_of(store, "quarantined"));
+    if (number(store, "dropped_rows") > 0)
+        printf("%" PRIu64 " damaged rows of the store were dropped\n", number(store, "dropped_rows"));
 }
 
 static void print_human(const json_t *reply)
@@ -88,9 +111,10 @@ static void print_human(const json_t *reply)
                "TENANT", "COMMAND");
     json_array_foreach(holders, i, t) print_row(t, "holds", "held_ms");
     json_array_foreach(waiters, i, t) print_waiter(t);
-    printf("\nbroker %s, pid %" PRIu64 ", on %s\n", tg_shown_field(broker, "version"),
-           tg_number_field(broker, "pid"), tg_shown_field(broker, "socket"));
-    printf("store %s (%s)\n", tg_shown_field(store, "path"), tg_shown_field(store, "uuid"));
+    printf("\nbroker %s, pid %" PRIu64 ", on %s\n", text_of(broker, "version"), number(broker, "pid"),
+           text_of(broker, "socket"));
+    printf("store %s (%s)\n", text_of(store, "path"), text_of(store, "uuid"));
+    print_trouble(store);
 }
 
 static int print_json(json_t *reply)

@@ -2,6 +2,7 @@
  * See harness.h. */
 #include "harness.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -359,6 +360,27 @@ void tell(const struct place *p, json_t *message)
 void set_config(const struct place *p, const char *key, const char *value)
 {
     tell(p, json_pack("{s:s,s:s,s:s}", "op", "config", "key", key, "value", value));
+}
+
+size_t descriptors_of(pid_t pid)
+{
+    char path[64];
+    size_t n = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *d = opendir(path);
+    CHECK(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+int64_t connections_of(const struct place *p)
+{
+    json_t *s = status_of(p);
+    int64_t n = number_at(s, "broker.connections");
+    json_decref(s);
+    return n;
 }
 
 /* ---- owners */

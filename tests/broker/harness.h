@@ -74,6 +74,9 @@ json_t *at(const json_t *m, const char *path);
 json_t *status_of(const struct place *p);
 size_t holders_of(const struct place *p);
 size_t waiters_of(const struct place *p);
+/* What the broker has open: entries of its /proc/PID/fd, and connections as it counts them (this one too). */
+size_t descriptors_of(pid_t pid);
+int64_t connections_of(const struct place *p);
 /* One message over a connection of its own, whose answer must be ok. */
 void tell(const struct place *p, json_t *message);
 void set_config(const struct place *p, const char *key, const char *value);

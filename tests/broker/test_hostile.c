@@ -1,36 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients that die half way, speak another version, send garbage or flood. Rows L4, U10, U11 of the cases. */
-#include <dirent.h>
-#include <errno.h>
+ * Clients that die, lie, flood or are somebody else. Rows L4, L13, U1, U10, U11 of the cases. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "harness.h"
 
-static size_t descriptors_of(pid_t pid)
-{
-    char path[64];
-    size_t n = 0;
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-    DIR *d = opendir(path);
-    CHECK(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
-static int64_t connections_of(const struct place *p)
-{
-    json_t *s = status_of(p);
-    int64_t n = number_at(s, "broker.connections");
-    json_decref(s);
-    return n;
-}
+#define NOBODY 65534
 
 /* L4: clients that connect, send a part of something and go. */
 static void l4_five_hundred_clients_that_die_leave_nothing(void)
@@ -62,6 +41,80 @@ static void l4_five_hundred_clients_that_die_leave_nothing(void)
     json_decref(s);
     CHECK_EQ(place_stop(&p, SIGTERM), 0);
 }
+
+/* L13: numbers that would mean "everybody" or the broker are refused everywhere; N1 on the socket. */
+static void l13_numbers_that_are_no_owner_are_refused(void)
+{
+    static const char *const bad[] = {
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":0,\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":1,\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":-1,\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":4294967297,\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":\"7\",\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":7.5,\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"walk\",\"pid\":PID,\"prio\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":\"high\"}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"est_mb\":-1}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"est_mb\":9223372036854775807}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"max_conc\":0}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"max_conc\":4294967296}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"slots\":-1}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"slots\":1000001}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"tenant\":\"\"}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"cmd\":[]}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"parent\":7}",
+        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"ticket\":\"1\"}",
+        "{\"op\":\"release\",\"pid\":0}",
+        "{\"op\":\"release\",\"pid\":-1}",
+        "{\"op\":\"release\",\"pid\":1}",
+        "{\"op\":\"release\"}",
+        "{\"op\":\"done\",\"ticket\":1}",
+        "{\"op\":\"done\",\"ticket\":0,\"status\":0}",
+        "{\"op\":\"done\",\"ticket\":1,\"status\":-1}",
+        "{\"op\":\"cancel\",\"ticket\":\"all\"}",
+        "{\"op\":\"prio\",\"ticket\":1}",
+        "{\"op\":\"config\",\"key\":\"slots\",\"value\":\"-1\"}",
+        "{\"op\":\"config\",\"key\":\"slots\",\"value\":2}",
+        "{\"op\":\"config\",\"key\":\"nothing\"}",
+        "{\"op\":\"config\",\"value\":\"2\"}",
+        "{\"op\":\"stop\",\"force\":1}",
+        "{\"op\":7}",
+        "{\"op\":\"fly\"}",
+        "{}"};
+    struct place p;
+    struct client c;
+    char text[512];
+    place_make(&p);
+    place_ready(&p, 1);
+    client_open(&c, &p);
+    for (int round = 0; round < 2; round++) {
+        pid_t pid = round == 0 ? owner_make() : p.broker; /* the broker itself is nobody's owner either */
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+            const char *mark = strstr(bad[i], "PID");
+            if (mark)
+                snprintf(text, sizeof(text), "%.*s%d%s", (int)(mark - bad[i]), bad[i], (int)pid, mark + 3);
+            else
+                snprintf(text, sizeof(text), "%s", bad[i]);
+            json_t *m = client_ask(&c, json_loads(text, 0, NULL));
+            if (json_is_true(json_object_get(m, "ok")) || strcmp(text_at(m, "error.code"), "usage") != 0) {
+                fprintf(stderr, "not refused: %s\n", text);
+                exit(1);
+            }
+            json_decref(m);
+        }
+        if (round == 0)
+            owner_kill(pid);
+    }
+    CHECK_TEXT(admit(&c, "run", p.broker, 0, 1, NULL), "usage");
+    json_t *s = status_of(&p);
+    CHECK_EQ(json_array_size(at(s, "waiters")) + json_array_size(at(s, "holders")), 0);
+    json_decref(s);
+    client_close(&c);
+    place_stop(&p, SIGTERM);
+}
+
 /* U10: another protocol version gets a clear answer in ours, and the end of the connection. */
 static void u10_another_version_is_told(void)
 {
@@ -170,11 +223,58 @@ static void a_flood_starves_nobody(void)
     CHECK_EQ(place_stop(&p, SIGTERM), 0);
 }
 
+/* U1: another user's process is nobody's to name, and another user does not get in at all. */
+static void u1_other_users_are_kept_out(void)
+{
+    struct place p;
+    if (geteuid() != 0) {
+        fprintf(stderr, "  (skipped: it takes root to be two users)\n");
+        return;
+    }
+    place_make(&p);
+    p.run_as = NOBODY;
+    CHECK(chmod(p.dir, 0755) == 0 && chown(p.dir, NOBODY, NOBODY) == 0);
+    place_ready(&p, 2); /* root may always */
+    pid_t roots = owner_make();
+    pid_t user = fork();
+    CHECK(user >= 0);
+    if (user == 0) {
+        struct client c;
+        CHECK(setuid(NOBODY) == 0);
+        client_open(&c, &p);
+        CHECK_TEXT(admit(&c, "wait-admit", roots, 0, 1, NULL), "usage");
+        CHECK_TEXT(admit(&c, "run", getpid(), 0, 1, NULL), "HOLD");
+        _exit(0);
+    }
+    int status;
+    CHECK_EQ(waitpid(user, &status, 0), user);
+    CHECK_EQ(status, 0);
+    /* Even one whom the file modes would let in. */
+    CHECK(chmod(p.runtime, 0755) == 0 && chmod(p.socket, 0666) == 0);
+    user = fork();
+    CHECK(user >= 0);
+    if (user == 0) {
+        struct client c;
+        CHECK(setuid(NOBODY - 1) == 0);
+        client_open(&c, &p);
+        json_t *m = client_recv(&c);
+        CHECK_TEXT(text_at(m, "error.code"), "denied");
+        CHECK(client_is_closed(&c));
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(user, &status, 0), user);
+    CHECK_EQ(status, 0);
+    owner_kill(roots);
+    CHECK_EQ(place_stop(&p, SIGTERM), 0);
+}
+
 int main(void)
 {
     RUN(l4_five_hundred_clients_that_die_leave_nothing);
+    RUN(l13_numbers_that_are_no_owner_are_refused);
     RUN(u10_another_version_is_told);
     RUN(u11_garbage_never_hurts);
     RUN(a_flood_starves_nobody);
+    RUN(u1_other_users_are_kept_out);
     return 0;
 }
