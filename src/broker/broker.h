@@ -193,6 +193,11 @@ const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket
 struct tg_gates tg_admit_gates(struct tg_broker *b);
 /* What is in use; reads the machine. Reservations as if nobody had grown, unless measured. */
 void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret);
+/* Hands out every waiter in order with the verdict that a decision would give it now, until visit returns
+ * false. Changes nothing; visit must not either. */
+void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
+                   bool (*visit)(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead),
+                   void *ctx);
 /* Asks the operating system how far each holder has grown, unless that was done just now. */
 void tg_admit_measure_if_due(struct tg_broker *b);
 
@@ -244,6 +249,9 @@ void tg_adopt_over(struct tg_broker *b);
 
 /* ---- status.c */
 
+/* A ticket, and the gates, as status shows them. */
+json_t *tg_status_ticket(const struct tg_ticket *t, uint64_t now_ms);
+json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u);
 /* The answer to status as a whole frame, in memory that the caller frees. 0 or -errno. */
 int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len);
 
