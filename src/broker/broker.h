@@ -53,6 +53,7 @@ struct tg_ended {
 };
 
 struct tg_broker;
+struct tg_wait;
 
 struct tg_peer {
     struct tg_broker *broker;
@@ -61,12 +62,13 @@ struct tg_peer {
     uid_t uid;
     pid_t pid;
     struct tg_ticket *tickets; /* those whose answer is awaited here */
+    struct tg_wait *wait;      /* or the ends of tickets */
     size_t out_bytes;          /* written and not taken by the other side yet */
     uint64_t moved_ms;         /* loop time of the last byte that moved while something was half done */
     bool closing;
     bool closes_when_drained; /* nothing more is read */
     bool reading;
-    bool blocked; /* an admit of it awaits the decision: answers keep their order */
+    bool blocked; /* an admit or a wait of it has no answer yet: answers keep their order */
     bool queued;  /* has messages left for the next iteration */
     TAILQ_ENTRY(tg_peer) link;
     TAILQ_ENTRY(tg_peer) queue_link;
@@ -89,6 +91,7 @@ struct tg_broker {
     uv_timer_t sweep_timer;    /* peers in the middle of something */
     uv_timer_t checkpoint_timer;
     uv_timer_t idle_timer;
+    uv_timer_t waits_timer; /* ends whose status nobody has told yet */
 
     struct tg_root root;
     char boot_id[TG_BOOT_ID_BYTES];
@@ -113,6 +116,7 @@ struct tg_broker {
     size_t n_peers;
     size_t in_bytes; /* of all peers */
     size_t out_bytes;
+    TAILQ_HEAD(, tg_wait) waits;
     char read_buf[65536];
 
     /* Decisions. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "broker/waits.h"
 #include "proto/fields.h"
 
 /* Something was given back, or the order changed: the next decision looks at the whole queue. */
@@ -138,6 +139,7 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
         return err;
     }
     leave(b, t, code, text);
+    tg_waits_ended(b, t, outcome, status);
     tg_life_free(b, t);
     tg_broker_mind_idle(b);
     return 0;
@@ -150,6 +152,7 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
     if (tg_life_end(b, t, outcome, -1, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
+    tg_waits_ended(b, t, outcome, -1);
     set_dirty(b, t, false);
     struct tg_ended *e = calloc(1, sizeof(*e));
     if (!e) { /* the next broker finds the same */

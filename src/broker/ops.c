@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "broker/log.h"
+#include "broker/waits.h"
 
 json_t *tg_ops_usage(const char *op, const char *rule)
 {
@@ -103,6 +104,8 @@ static json_t *op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *
     if (!t) {
         if (tg_store_fill_status(b->store, id, (int64_t)status, &found) != 0)
             return tg_ops_store_refused(b);
+        if (found)
+            tg_waits_status(b, id, (int64_t)status);
         return released_reply(0);
     }
     if (!may_touch(peer, t))
@@ -274,7 +277,7 @@ static const struct {
     {"ack", op_ack},       {"park", op_park},     {"done", op_done},        {"release", op_release},
     {"status", op_status}, {"cancel", op_cancel}, {"prio", op_prio},        {"config", op_config},
     {"stop", op_stop},     {"hold", tg_op_hold},  {"resume", tg_op_resume}, {"history", tg_op_history},
-    {"why", tg_op_why},
+    {"why", tg_op_why},    {"wait", tg_op_wait},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

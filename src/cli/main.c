@@ -16,6 +16,8 @@ static const struct tg_verb verbs[] = {
     {"release", tg_verb_release, "PID", "give back what wait-admit got for a process"},
     {"status", tg_verb_status, "[--json]", "who holds, who waits and why"},
     {"why", tg_verb_why, "[--json] ID", "what keeps a ticket waiting: the gate, its numbers, who holds"},
+    {"wait", tg_verb_wait, "[--timeout DUR] ID... | --all",
+     "return when tickets have ended; exits as the first that did not end with 0"},
     {"cancel", tg_verb_cancel, "ID", "take a ticket out of the queue, or end its command"},
     {"prio", tg_verb_prio, "ID LEVEL", "give a waiting ticket another priority"},
     {"hold", tg_verb_hold, "ID", "keep a waiting ticket back; it keeps its place and blocks nobody"},
