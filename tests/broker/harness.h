@@ -16,6 +16,19 @@
 
 #define PATIENCE_MS 5000
 
+/* The address sanitizer keeps what was freed: then sizes say nothing. */
+#define FREED_MEMORY_IS_KEPT 0
+#ifdef __SANITIZE_ADDRESS__
+#undef FREED_MEMORY_IS_KEPT
+#define FREED_MEMORY_IS_KEPT 1
+#endif
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#undef FREED_MEMORY_IS_KEPT
+#define FREED_MEMORY_IS_KEPT 1
+#endif
+#endif
+
 struct place {
     char dir[128]; /* below /tmp; removed at the end */
     char runtime[160];
