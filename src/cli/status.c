@@ -94,8 +94,23 @@ static void print_gates(const json_t *gates)
                number(memory, "total_mb"));
     else
         printf(", memory unknown");
-    printf(" (%" PRIu64 " reserved, floor %" PRIu64 "), backfill up to %" PRIu64 " MB\n",
-           number(memory, "reserved_mb"), number(memory, "floor_mb"), number(gates, "backfill_mb"));
+    printf(" (%" PRIu64 " reserved, floor %" PRIu64 ")", number(memory, "reserved_mb"),
+           number(memory, "floor_mb"));
+    if (json_is_integer(json_object_get(memory, "budget_mb")))
+        printf(", budget %" PRIu64 " of %" PRIu64 " MB", number(memory, "booked_mb"),
+               number(memory, "budget_mb"));
+    printf(", backfill up to %" PRIu64 " MB\n", number(gates, "backfill_mb"));
+}
+
+/* What is wrong with the store, if anything. */
+static void print_trouble(const json_t *store)
+{
+    if (json_is_string(json_object_get(store, "failing")))
+        printf("nobody is admitted: the store refuses: %s\n", text_of(store, "failing"));
+    if (json_is_string(json_object_get(store, "quarantined")))
+        printf("a damaged store was moved to %s\n", text_of(store, "quarantined"));
+    if (number(store, "dropped_rows") > 0)
+        printf("%" PRIu64 " damaged rows of the store were dropped\n", number(store, "dropped_rows"));
 }
 
 static void print_human(const json_t *reply)
@@ -117,6 +132,7 @@ static void print_human(const json_t *reply)
     printf("\nbroker %s, pid %" PRIu64 ", on %s\n", text_of(broker, "version"), number(broker, "pid"),
            text_of(broker, "socket"));
     printf("store %s (%s)\n", text_of(store, "path"), text_of(store, "uuid"));
+    print_trouble(store);
 }
 
 static int print_json(json_t *reply)

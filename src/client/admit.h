@@ -11,7 +11,7 @@
 
 #include "client/client.h"
 
-#define TG_ENV_TICKET "TIDEGATE_TICKET" /* a command that runs under a ticket finds it there (A6) */
+#define TG_ENV_TICKET "TIDEGATE_TICKET"      /* a command that runs under a ticket finds it there (A6) */
 #define TG_ENV_GRANTED "TIDEGATE_GRANTED_NS" /* and here when it was granted, CLOCK_BOOTTIME ns */
 #define TG_TICKET_ENV_BYTES 96u
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What goes wrong around the broker: stores that refuse, machines that cannot be read, clients that die, lie
- * or flood, files left by the dead. Rows S3, S4, L1, L4, L5, L7, L8, L13, L14, R2, U8, U10, U11 of the cases.
+ * or flood, files left by the dead. Rows S3, S4, L1, L5, L7, L8, L13, L14, R2, U8 of the cases.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -16,25 +16,27 @@ STARTED=()
 SEARCH=$PATH
 TIMEOUT=$(command -v timeout)
 
-finish() {
-  local code=$? pid
-  PATH=$SEARCH
-  # What this script started, and what that started, has our place in its environment.
-  for pid in $(grep -lsaF "XDG_RUNTIME_DIR=$PLACE/" /proc/[0-9]*/environ | tr -cd '0-9\n'); do
-    [ "$pid" = $$ ] || STARTED+=("$pid")
+# What this script started, and what that started, has our place in its environment.
+kill_ours() {
+  local pid
+  for pid in $(grep -lsaF "XDG_RUNTIME_DIR=$PLACE/" /proc/[0-9]*/environ | tr -cd '0-9\n') "${STARTED[@]}"; do
+    [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || kill -KILL "$pid" 2>/dev/null
   done
-  for pid in "${STARTED[@]}"; do kill -KILL "$pid" 2>/dev/null; done
+}
+finish() {
+  local code=$?
+  PATH=$SEARCH
+  kill_ours
   "$TG" stop --force >/dev/null 2>&1
   chmod -R u+rwx "$PLACE"
   rm -rf "$PLACE"
   exit $code
 }
 trap finish EXIT
-
-# Whatever hangs, the script ends: a signal gets through to wait.
+# Whatever hangs, the script ends.
 trap 'echo "too slow, stopped" >&2; exit 1' TERM
 mkfifo "$PLACE/never"
-(read -r -t 60 _ <>"$PLACE/never"; kill -TERM $$) >/dev/null 2>&1 &
+(read -r -t 60 _ <>"$PLACE/never"; kill -TERM $$; kill_ours) >/dev/null 2>&1 &
 STARTED+=($!)
 
 fail() {

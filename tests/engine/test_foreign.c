@@ -160,8 +160,9 @@ static void e2_foreign_priority_word_decides(void)
         ;
     for (uint32_t p = 0; p < 5; p++) /* IDLE in the first slot, CRITICAL in the last */
         CHECK_EQ(publish(false, p, 0, 4 - p, OP_NOTE, &p, 1), 0);
-    struct timespec ts = {0, 20000000}; /* several passes of the poller */
-    nanosleep(&ts, NULL);
+    /* The poller passes upwards: when it has refused the last slot it has seen the others. */
+    CHECK_EQ(publish(false, SLOTS - 1, 157, TG_PRIORITY_IDLE, TG_OP_NOP, NULL, 0), 0);
+    until(SLOTS - 1, TG_SLOT_FAULT);
     gate_open(&g);
     for (uint32_t p = 0; p < 5; p++)
         until(p, TG_SLOT_DONE);

@@ -11,40 +11,11 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "machine/child.h"
 #include "machine/fixture.h"
 #include "machine/proc.h"
 
 static const struct tg_root machine = {""};
-
-/* A child that runs body and then waits to be killed; returns when body has been run. */
-static pid_t spawn(void (*body)(void))
-{
-    int ready[2];
-    CHECK(pipe2(ready, O_CLOEXEC) == 0);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (body)
-            body();
-        if (write(ready[1], "r", 1) != 1)
-            _exit(99);
-        for (;;)
-            pause();
-    }
-    char c;
-    close(ready[1]);
-    CHECK(read(ready[0], &c, 1) == 1);
-    close(ready[0]);
-    return pid;
-}
-
-static int reap(pid_t pid)
-{
-    int status;
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    return status;
-}
 
 static void end(pid_t pid)
 {
