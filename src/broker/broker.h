@@ -137,6 +137,7 @@ struct tg_broker {
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+    uint64_t served_ms; /* when a message or a death was last handled */
 };
 
 /* ---- loop.c */

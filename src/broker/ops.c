@@ -280,6 +280,7 @@ static const struct {
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)
 {
     const char *op;
+    b->served_ms = tg_broker_now_ms(b);
     if (tg_field_string(message, "op", 64, &op)) {
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;

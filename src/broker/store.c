@@ -465,7 +465,8 @@ static int set_up(struct tg_store *s)
     sqlite3_busy_timeout(s->db, 0);
     /* EXCLUSIVE before the first read: no shared-memory file, no lock calls per transaction. */
     int err = exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                      "PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
+                      "PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=8388608; PRAGMA "
+                      "temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
                       "PRAGMA cell_size_check=ON");
     if (!err)
         err = check_pages(s);
