@@ -102,6 +102,8 @@ static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
     set_number(o, "held_ms", tg_sat_sub_u64(now_ms, t->held_boot_ms));
     set_number(o, "waited_ms", tg_sat_sub_u64(t->held_boot_ms, t->asked_boot_ms));
     set_number(o, "resident_mb", t->resident_mb);
+    set_number(o, "peak_mb", t->peak_mb);
+    set(o, "over_estimate", json_boolean(t->over_estimate));
     set_text(o, "verdict", tg_verdict_kind_name(t->verdict));
     set(o, "cancelled", json_boolean(t->cancelled));
     return o;
