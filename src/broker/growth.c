@@ -12,6 +12,7 @@
 
 #define MEASURE_PAUSE_MS 50u
 #define MEASURE_SHARE 100u /* for decisions, measuring takes at most this part of the time */
+#define OVER_LEAST_MB 8u   /* a program is that large before it does anything */
 #define SAMPLE_FIRST_MS 100u
 #define SAMPLE_MAX_MS 2000u
 #define SAMPLE_SHARE 500u    /* the sampler's part of a core */
@@ -81,7 +82,7 @@ static int resident_of_holders(struct tg_broker *b, uint64_t *ret_mb)
 
 bool tg_growth_is_over(uint64_t peak_mb, uint64_t est_mb)
 {
-    return peak_mb > tg_sat_add_u64(est_mb, est_mb / 2);
+    return peak_mb > tg_sat_add_u64(tg_sat_add_u64(est_mb, est_mb / 2), OVER_LEAST_MB);
 }
 
 void tg_growth_saw(struct tg_broker *b, struct tg_ticket *t, uint64_t mb)

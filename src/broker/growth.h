@@ -22,7 +22,7 @@ int tg_growth_measure(struct tg_broker *b);
 uint64_t tg_growth_reserved_mb(const struct tg_queue *q, bool measured);
 /* Somebody has seen so much in use by a ticket's processes: the peak, and whether that is far too much. */
 void tg_growth_saw(struct tg_broker *b, struct tg_ticket *t, uint64_t mb);
-/* Whether so much is far above an estimate: more than half again. */
+/* Whether so much is far above an estimate: more than half again, and some MB. */
 bool tg_growth_is_over(uint64_t peak_mb, uint64_t est_mb);
 
 #endif

@@ -87,6 +87,8 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_text(o, "tenant", t->tenant);
     set_number(o, "est_mb", t->est_mb);
     set_text(o, "estimate", tg_source_name(t->est_source));
+    set_number_or_null(o, "time_ms", t->time_ms, t->time_ms > 0);
+    set_text(o, "time_source", tg_source_name(t->time_source));
     set_number(o, "slots", t->slots);
     set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
     set_text(o, "cmd", t->cmd);
