@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
 #include "machine/proc.h"
@@ -175,6 +176,7 @@ static void on_check(uv_check_t *check)
 {
     struct tg_broker *b = check->data;
     tg_admit_settle(b);
+    tg_growth_mind(b);
     mind_log(b);
 }
 
@@ -189,6 +191,7 @@ static void on_prepare(uv_prepare_t *prepare)
     struct tg_broker *b = prepare->data;
     tg_peers_work(b);
     tg_admit_settle(b);
+    tg_growth_mind(b);
     if (TAILQ_EMPTY(&b->more) && !b->pass_due)
         uv_idle_stop(&b->more_work);
     else
@@ -264,8 +267,9 @@ static void loop_init(struct tg_broker *b)
     b->loop.data = b;
     uv_pipe_init(&b->loop, &b->listener, 0);
     b->listener.data = b;
-    uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
-                            &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer};
+    uv_timer_t *timers[] = {&b->recheck_timer,    &b->adopt_timer,    &b->store_timer,
+                            &b->kill_timer,       &b->liveness_timer, &b->sweep_timer,
+                            &b->checkpoint_timer, &b->idle_timer,     &b->sample_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);
