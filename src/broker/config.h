@@ -25,10 +25,11 @@ struct tg_config {
     uint64_t budget_mb;      /* of all estimates together; TG_NO_BUDGET: no such gate */
     uint64_t default_mb;
     uint64_t idle_exit_ms; /* 0: never */
+    bool drain;            /* nobody is admitted; everybody keeps his place */
 };
 
 #define TG_CONFIG_VALUE_BYTES 32u
-#define TG_CONFIG_KEYS 8u
+#define TG_CONFIG_KEYS 9u
 
 /* The name of key 0 .. TG_CONFIG_KEYS - 1, in the order they are shown; NULL past them. */
 const char *tg_config_key(unsigned index);

@@ -389,9 +389,10 @@ static void close_loop(struct tg_broker *b)
             tg_peer_detach(peer->tickets);
         tg_peer_close(peer);
     }
-    struct tg_ticket **lists[] = {b->queue.waiters, b->queue.holders, b->queue.parked};
-    const size_t n[] = {b->queue.n_waiters, b->queue.n_holders, b->queue.n_parked};
-    for (size_t i = 0; i < 3; i++) {
+    const struct tg_queue *q = &b->queue;
+    struct tg_ticket **lists[] = {q->waiters, q->holders, q->parked, q->aside};
+    const size_t n[] = {q->n_waiters, q->n_holders, q->n_parked, q->n_aside};
+    for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
         for (size_t j = 0; j < n[i]; j++)
             tg_watch_stop(lists[i][j]);
     }

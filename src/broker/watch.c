@@ -139,6 +139,7 @@ void tg_watch_check_unknown(struct tg_broker *b)
     bool left = check_list(b, (struct tg_ticket *const *const *)&q->waiters, &q->n_waiters);
     left |= check_list(b, (struct tg_ticket *const *const *)&q->holders, &q->n_holders);
     left |= check_list(b, (struct tg_ticket *const *const *)&q->parked, &q->n_parked);
+    left |= check_list(b, (struct tg_ticket *const *const *)&q->aside, &q->n_aside);
     if (left)
         tg_broker_arm(b, &b->liveness_timer, UNKNOWN_CHECK_MS);
 }
