@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "broker/explain.h"
+#include "broker/growth.h"
 #include "machine/load.h"
 #include "machine/memory.h"
 #include "proto/fields.h"
@@ -24,8 +24,6 @@
 #define RECHECK_MAX_MS 1000u
 #define SIZE_FRESH_MS 1000u
 #define TAIL_FRESH_MS 100u
-#define MEASURE_PAUSE_MS 50u
-#define MEASURE_SHARE 20u /* measuring takes at most this part of the time */
 
 struct plan {
     struct tg_pass pass;
@@ -47,23 +45,13 @@ struct tg_gates tg_admit_gates(struct tg_broker *b)
     return tg_config_gates(&b->config, b->cores);
 }
 
-static uint64_t reserved_mb(const struct tg_queue *q, bool measured)
-{
-    if (!measured)
-        return q->promised_mb;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < q->n_holders; i++)
-        sum += tg_sat_sub_u64(q->holders[i]->est_mb, q->holders[i]->resident_mb);
-    return sum;
-}
-
 void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret)
 {
     const struct tg_queue *q = &b->queue;
     struct tg_usage u = {.slots_held = q->slots_held,
                          .heavy_holders = q->heavy_holders,
                          .booked_mb = q->promised_mb,
-                         .reserved_mb = reserved_mb(q, measured)};
+                         .reserved_mb = tg_growth_reserved_mb(q, measured)};
     struct tg_load load;
     if (gates->load_limit_milli != TG_LOAD_OFF && tg_load_read(&b->root, &load) == 0) {
         u.load_known = true;
@@ -78,80 +66,10 @@ void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool meas
     *ret = u;
 }
 
-struct find_holder {
-    struct tg_broker *broker;
-    const struct tg_ticket *self;
-    struct tg_ticket *found;
-};
-
-static bool is_other_holder(void *ctx, pid_t pid)
-{
-    struct find_holder *f = ctx;
-    struct tg_ticket *t = tg_queue_by_pid(&f->broker->queue, pid);
-    if (!t || t == f->self || t->state != TG_HOLD)
-        return false;
-    f->found = t;
-    return true;
-}
-
-/* A holder below another holder (the outer one asked later) is in the outer one's tree: its bytes count once,
- * as its own. */
-static int subtract_inner(struct tg_broker *b, uint64_t *resident)
-{
-    const struct tg_queue *q = &b->queue;
-    uint64_t *inner = calloc(q->n_holders, sizeof(*inner));
-    if (!inner)
-        return -ENOMEM;
-    for (size_t i = 0; i < q->n_holders; i++) {
-        struct find_holder f = {.broker = b, .self = q->holders[i]};
-        if (tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
-            inner[f.found->place] += resident[i];
-    }
-    for (size_t i = 0; i < q->n_holders; i++)
-        resident[i] = tg_sat_sub_u64(resident[i], inner[i]);
-    free(inner);
-    return 0;
-}
-
-static int measure(struct tg_broker *b)
-{
-    const struct tg_queue *q = &b->queue;
-    size_t n = q->n_holders;
-    if (n == 0)
-        return 0;
-    uint64_t begin = tg_clock_mono_ns();
-    pid_t *pids = calloc(n, sizeof(*pids));
-    uint64_t *resident = calloc(n, sizeof(*resident));
-    int err = pids && resident ? 0 : -ENOMEM;
-    for (size_t i = 0; i < n && !err; i++)
-        pids[i] = q->holders[i]->owner.pid;
-    if (!err)
-        err = tg_trees_resident_mb(&b->root, pids, n, resident);
-    if (!err && n > 1)
-        err = subtract_inner(b, resident);
-    for (size_t i = 0; i < n && !err; i++)
-        q->holders[i]->resident_mb = resident[i];
-    free(pids);
-    free(resident);
-    b->measured_ms = tg_broker_now_ms(b);
-    b->measure_cost_ms = (tg_clock_mono_ns() - begin) / 1000000;
-    return err;
-}
-
-/* Measuring is bounded in time; who comes too early waits for the timer. */
-static uint64_t measure_wait_ms(struct tg_broker *b)
-{
-    uint64_t pause = MEASURE_PAUSE_MS;
-    if (b->measure_cost_ms * MEASURE_SHARE > pause)
-        pause = b->measure_cost_ms * MEASURE_SHARE;
-    uint64_t since = tg_broker_now_ms(b) - b->measured_ms;
-    return b->measured_ms == 0 || since >= pause ? 0 : pause - since;
-}
-
 void tg_admit_measure_if_due(struct tg_broker *b)
 {
-    if (measure_wait_ms(b) == 0)
-        measure(b);
+    if (tg_growth_wait_ms(b) == 0)
+        tg_growth_measure(b);
 }
 
 static bool is_telemetry(enum tg_why why)
@@ -274,8 +192,8 @@ static void full_pass(struct tg_broker *b)
     make_plan(b, &gates, &usage, &plan);
     size_t n = plan.n;
     if (plan.measuring_helps) {
-        wait = measure_wait_ms(b);
-        if (wait == 0 && measure(b) == 0) {
+        wait = tg_growth_wait_ms(b);
+        if (wait == 0 && tg_growth_measure(b) == 0) {
             tg_admit_usage(b, &gates, true, &usage);
             make_plan(b, &gates, &usage, &plan);
             n = plan.n;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/growth.h"
 #include "broker/log.h"
 
 #define ADOPT_MS 500u
@@ -62,6 +63,7 @@ static int adopt_one(struct tg_broker *b, struct tg_ticket *t)
         tg_life_free(b, t);
         return err;
     }
+    t->over_estimate = tg_growth_is_over(t->peak_mb, t->est_mb); /* the former broker said so */
     if (t->state == TG_WAIT || (t->state == TG_HOLD && !t->acked)) {
         t->adopted = true;
         b->adopted_left++;

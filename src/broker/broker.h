@@ -6,6 +6,7 @@
  *   peer.c    connections: frames in, replies out, bounds on both
  *   ops.c     one handler a message; ops_X.c those of their own file (ops.h)
  *   admit.c   the decision: gathers usage, runs the policy's pass, books, replies
+ *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
  *   watch.c   death of owners as events; cancellation's second signal
  *   adopt.c   the start: who of the store's tickets still lives
@@ -133,14 +134,20 @@ struct tg_broker {
     bool tail_valid;
     uint64_t tail_ms;
     uint64_t recheck_ms; /* present interval */
+
+    /* How far the holders have grown; growth.c. */
+    uv_timer_t sample_timer;
+    bool holder_came; /* since the sampler was last looked at */
+    uint64_t sample_ms;
     uint64_t measured_ms;
-    uint64_t measure_cost_ms;
+    uint64_t measure_cost_ns; /* processor time of the last measurement */
 
     /* The store lags behind. */
     TAILQ_HEAD(, tg_ended) ended;
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+    uint64_t served_ms; /* when a message or a death was last handled */
 };
 
 /* ---- loop.c */

@@ -67,6 +67,7 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
     t->held_wall_ms = row.held_wall_ms;
     t->saved = true;
     t->resident_mb = 0;
+    b->holder_came = true;
     set_dirty(b, t, false);
     store_worked(b);
     tg_queue_set_state(&b->queue, t, TG_HOLD);

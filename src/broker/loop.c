@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
 #include "broker/waits.h"
@@ -29,6 +30,7 @@
 #define LOG_PAGES_SOFT 1000 /* then the write-ahead log is moved into the file when it suits */
 #define LOG_PAGES_HARD 8000
 #define CHECKPOINT_AFTER_MS 200u
+#define QUIET_MS 50u
 #define LISTEN_BACKLOG 1024
 #define RECHECK_MAX_MS 1000u
 #define RECHECK_FIRST_MS 100u
@@ -86,9 +88,14 @@ static void on_sweep(uv_timer_t *timer)
     tg_peers_sweep(timer->data);
 }
 
+/* It waits for the disk, a few milliseconds: when nobody is served just then. mind_log has the last word. */
 static void on_checkpoint(uv_timer_t *timer)
 {
-    tg_store_checkpoint(((struct tg_broker *)timer->data)->store);
+    struct tg_broker *b = timer->data;
+    if (tg_broker_now_ms(b) - b->served_ms < QUIET_MS)
+        tg_broker_arm(b, &b->checkpoint_timer, CHECKPOINT_AFTER_MS);
+    else
+        tg_store_checkpoint(b->store);
 }
 
 static void on_waits(uv_timer_t *timer)
@@ -175,6 +182,7 @@ static void on_check(uv_check_t *check)
 {
     struct tg_broker *b = check->data;
     tg_admit_settle(b);
+    tg_growth_mind(b);
     mind_log(b);
 }
 
@@ -189,6 +197,7 @@ static void on_prepare(uv_prepare_t *prepare)
     struct tg_broker *b = prepare->data;
     tg_peers_work(b);
     tg_admit_settle(b);
+    tg_growth_mind(b);
     if (TAILQ_EMPTY(&b->more) && !b->pass_due)
         uv_idle_stop(&b->more_work);
     else
@@ -264,9 +273,9 @@ static void loop_init(struct tg_broker *b)
     b->loop.data = b;
     uv_pipe_init(&b->loop, &b->listener, 0);
     b->listener.data = b;
-    uv_timer_t *timers[] = {&b->recheck_timer,    &b->adopt_timer,    &b->store_timer,
-                            &b->kill_timer,       &b->liveness_timer, &b->sweep_timer,
-                            &b->checkpoint_timer, &b->idle_timer,     &b->waits_timer};
+    uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
+                            &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
+                            &b->sample_timer,   &b->waits_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);

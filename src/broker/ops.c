@@ -6,9 +6,11 @@
 #include "broker/ops.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/growth.h"
 #include "broker/log.h"
 #include "broker/waits.h"
 
@@ -91,23 +93,44 @@ static json_t *released_reply(unsigned n)
     return json_pack("{s:b,s:i}", "ok", 1, "released", (int)n);
 }
 
+/* The answer to done; a job that used far more than it said is told so (M14). */
+static json_t *done_reply(unsigned n, uint64_t peak_mb, uint64_t est_mb)
+{
+    char note[200];
+    json_t *reply = released_reply(n);
+    if (tg_growth_is_over(peak_mb, est_mb)) {
+        snprintf(note, sizeof(note), "it used %llu MB, its estimate was %llu MB", (unsigned long long)peak_mb,
+                 (unsigned long long)est_mb);
+        json_object_set_new(reply, "note", json_string(note));
+    }
+    return reply;
+}
+
+/* Its row is in the history already: the pidfd was quicker. */
+static json_t *done_late(struct tg_broker *b, uint64_t id, uint64_t status, uint64_t peak_mb)
+{
+    struct tg_filled filled;
+    if (tg_store_fill_status(b->store, id, (int64_t)status, peak_mb, &filled) != 0)
+        return tg_ops_store_refused(b);
+    if (filled.found)
+        tg_waits_status(b, id, (int64_t)status);
+    return done_reply(0, filled.peak_mb, filled.est_mb);
+}
+
 static json_t *op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     uint64_t id;
     uint64_t status;
-    bool found = false;
+    uint64_t peak_mb = 0;
     if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id))
         return tg_ops_usage("done", "ticket must be the number of a ticket");
     if (tg_field_u64(m, "status", 0, UINT32_MAX, &status))
         return tg_ops_usage("done", "status must be a wait status");
+    if (tg_field_u64(m, "peak_mb", 0, TG_EST_MAX_MB, &peak_mb) == -EINVAL)
+        return tg_ops_usage("done", "peak_mb must be a size in MB, or null");
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    if (!t) {
-        if (tg_store_fill_status(b->store, id, (int64_t)status, &found) != 0)
-            return tg_ops_store_refused(b);
-        if (found)
-            tg_waits_status(b, id, (int64_t)status);
-        return released_reply(0);
-    }
+    if (!t)
+        return done_late(b, id, status, peak_mb);
     if (!may_touch(peer, t))
         return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)id,
                               (unsigned)t->uid);
@@ -116,9 +139,12 @@ static json_t *op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *
         return tg_error_reply(TG_ERR_BUSY, "the owner of ticket %llu, process %d, has not ended",
                               (unsigned long long)id, (int)t->owner.pid);
     enum tg_outcome outcome = t->cancelled ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DONE;
+    tg_growth_saw(b, t, peak_mb);
+    uint64_t peak = t->peak_mb;
+    uint64_t est = t->est_mb;
     if (tg_life_end(b, t, outcome, (int64_t)status, TG_ERR_GONE, "its owner has ended") != 0)
         return tg_ops_store_refused(b);
-    return released_reply(1);
+    return done_reply(1, peak, est);
 }
 
 static json_t *op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
@@ -283,6 +309,7 @@ static const struct {
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)
 {
     const char *op;
+    b->served_ms = tg_broker_now_ms(b);
     if (tg_field_string(message, "op", 64, &op)) {
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;

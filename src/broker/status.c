@@ -88,6 +88,8 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_text(o, "tenant", t->tenant);
     set_number(o, "est_mb", t->est_mb);
     set_text(o, "estimate", tg_source_name(t->est_source));
+    set_number_or_null(o, "time_ms", t->time_ms, t->time_ms > 0);
+    set_text(o, "time_source", tg_source_name(t->time_source));
     set_number(o, "slots", t->slots);
     set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
     set_text(o, "cmd", t->cmd);
@@ -104,6 +106,8 @@ static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
     set_number(o, "held_ms", tg_sat_sub_u64(now_ms, t->held_boot_ms));
     set_number(o, "waited_ms", tg_sat_sub_u64(t->held_boot_ms, t->asked_boot_ms));
     set_number(o, "resident_mb", t->resident_mb);
+    set_number(o, "peak_mb", t->peak_mb);
+    set(o, "over_estimate", json_boolean(t->over_estimate));
     set_text(o, "verdict", tg_verdict_kind_name(t->verdict));
     set(o, "cancelled", json_boolean(t->cancelled));
     return o;

@@ -3,6 +3,7 @@
 #include "broker/store_inner.h"
 
 #include "broker/store_file.h"
+#include "broker/store_learn.h"
 #include "broker/store_rows.h"
 
 #include <errno.h>
@@ -42,8 +43,13 @@ static const char *const SQL[N_STATEMENTS] = {
                 " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
     /* Two for one: a history that is too long shrinks, in steps nobody notices (P8). */
     [PRUNE] = "DELETE FROM history WHERE seq IN (SELECT seq FROM history ORDER BY seq LIMIT 2)",
-    [FILL] = "UPDATE history SET status=?2,outcome=CASE outcome WHEN 'cancelled' THEN outcome ELSE 'done' END"
-             " WHERE id=?1 AND status IS NULL AND outcome IN ('owner died','lost','cancelled')",
+    [FILL] =
+        "UPDATE history SET status=?2,outcome=CASE outcome WHEN 'cancelled' THEN outcome ELSE 'done' END,"
+        "peak_mb=max(peak_mb,?3) WHERE id=?1 AND status IS NULL AND outcome IN ('owner "
+        "died','lost','cancelled')",
+    [USED] = "SELECT est_mb,peak_mb FROM history WHERE id=?1",
+    [SAME] = "SELECT uid,peak_mb,ran_ms,outcome,status FROM history WHERE cmd=?1 AND cwd=?2 AND job_key=?3"
+             " ORDER BY id DESC LIMIT ?4",
     [CONFIG_SET] = "INSERT OR REPLACE INTO config(key,value) VALUES(?1,?2)",
     [CONFIG_ALL] = "SELECT key,value FROM config ORDER BY key",
 };
@@ -236,13 +242,52 @@ int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome 
     return err;
 }
 
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, bool *ret_found)
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, uint64_t peak_mb,
+                         struct tg_filled *ret)
 {
+    struct tg_filled filled = {0};
     bind_int(s->stmt[FILL], 1, id);
     sqlite3_bind_int64(s->stmt[FILL], 2, status);
+    bind_int(s->stmt[FILL], 3, peak_mb);
     int err = step(s, FILL);
+    if (err)
+        return err;
+    filled.found = sqlite3_changes(s->db) > 0;
+    sqlite3_stmt *st = s->stmt[USED];
+    bind_int(st, 1, id);
+    if (filled.found && sqlite3_step(st) == SQLITE_ROW) {
+        filled.est_mb = (uint64_t)sqlite3_column_int64(st, 0);
+        filled.peak_mb = (uint64_t)sqlite3_column_int64(st, 1);
+    }
+    sqlite3_reset(st);
+    *ret = filled;
+    return 0;
+}
+
+static const char *text_of(sqlite3_stmt *st, int column)
+{
+    const unsigned char *text = sqlite3_column_text(st, column);
+    return text ? (const char *)text : "";
+}
+
+int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
+                   struct tg_learned *ret)
+{
+    sqlite3_stmt *st = s->stmt[SAME];
+    struct tg_learned l = {0};
+    int rc;
+    bind_text(st, 1, cmd);
+    bind_text(st, 2, cwd);
+    bind_text(st, 3, key);
+    bind_int(st, 4, TG_LEARN_ROWS);
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+        if (sqlite3_column_int64(st, 0) == (sqlite3_int64)uid)
+            tg_learn_row(st, &l);
+    }
+    int err = tg_store_fail(s, rc);
+    sqlite3_reset(st);
     if (!err)
-        *ret_found = sqlite3_changes(s->db) > 0;
+        *ret = l;
     return err;
 }
 
@@ -251,12 +296,6 @@ int tg_store_config_set(struct tg_store *s, const char *key, const char *value)
     bind_text(s->stmt[CONFIG_SET], 1, key);
     bind_text(s->stmt[CONFIG_SET], 2, value);
     return step(s, CONFIG_SET);
-}
-
-static const char *text_of(sqlite3_stmt *st, int column)
-{
-    const unsigned char *text = sqlite3_column_text(st, column);
-    return text ? (const char *)text : "";
 }
 
 int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),
@@ -441,7 +480,8 @@ static int set_up(struct tg_store *s)
     sqlite3_busy_timeout(s->db, 0);
     /* EXCLUSIVE before the first read: no shared-memory file, no lock calls per transaction. */
     int err = exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                      "PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
+                      "PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=8388608; PRAGMA "
+                      "temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
                       "PRAGMA cell_size_check=ON");
     if (!err)
         err = check_pages(s);

@@ -64,9 +64,29 @@ int tg_store_update(struct tg_store *s, const struct tg_ticket *t);
 int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front);
 /* The end: the row moves to the history. status < 0: not known. */
 int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status);
-/* done for a ticket that has ended already: fills in its status once. *ret_found tells whether there was one
- * to fill in. */
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, bool *ret_found);
+/* What a late word of a command's end met: a row without a status, and its numbers then. */
+struct tg_filled {
+    bool found;
+    uint64_t est_mb;
+    uint64_t peak_mb;
+};
+/* done for a ticket that has ended already: fills in its status once, and raises its peak. */
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, uint64_t peak_mb,
+                         struct tg_filled *ret);
+
+/* What the last runs of one user's command (same command, directory and key) used. */
+#define TG_LEARN_PEAKS 5u
+#define TG_LEARN_TIMES 2u
+#define TG_LEARN_ROWS 16u /* of the history are looked at */
+struct tg_learned {
+    unsigned n_peaks;
+    uint64_t peak_mb; /* the largest of the last n_peaks that were measured */
+    unsigned n_times;
+    uint64_t sum_ms; /* of the last n_times runs that came to their own end */
+};
+/* 0 (nothing known: the counts are 0) or -errno. */
+int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
+                   struct tg_learned *ret);
 
 /* A row of the history. UINT64_MAX: not known. The texts are valid UTF-8 without control characters and
  * belong to the call that hands the row out. */

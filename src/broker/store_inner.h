@@ -21,6 +21,8 @@ enum statement {
     ARCHIVE,
     PRUNE,
     FILL,
+    USED,
+    SAME,
     CONFIG_SET,
     CONFIG_ALL,
     LOAD,

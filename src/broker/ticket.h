@@ -81,6 +81,8 @@ struct tg_ticket {
     uint64_t pass_no;
     struct tg_verdict judged;  /* by pass number pass_no */
     uint64_t resident_mb;      /* of its process tree, when last measured */
+    uint64_t peak_kept_ms;     /* monotonic; when the store last heard of a new peak */
+    bool over_estimate;        /* it used far more than it said, and that was told */
     uint64_t kill_at_ms;       /* monotonic; 0: no cancellation runs */
     uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
     struct tg_watch *watch;

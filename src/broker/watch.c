@@ -29,7 +29,9 @@ static void on_death(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     struct tg_watch *w = poll->data;
-    tg_life_ended(poll->loop->data, w->ticket, TG_OUTCOME_OWNER_DIED, "its owner has ended");
+    struct tg_broker *b = poll->loop->data;
+    b->served_ms = tg_broker_now_ms(b);
+    tg_life_ended(b, w->ticket, TG_OUTCOME_OWNER_DIED, "its owner has ended");
 }
 
 static void on_closed(uv_handle_t *handle)

@@ -123,6 +123,13 @@ static void show_granted(void *ctx, const struct tg_admit_answer *answer)
         say_unharmed("ticket %" PRIu64 " starts (%s)", answer->ticket, answer->verdict);
 }
 
+static void show_note(void *ctx, uint64_t ticket, const char *text)
+{
+    const struct settings *s = ctx;
+    if (!s->quiet)
+        say_unharmed("ticket %" PRIu64 ": %s", ticket, text);
+}
+
 /* Reads the arguments and finds the command. 0, or the exit code. */
 static int prepare(struct settings *s, int argc, char **argv)
 {
@@ -168,6 +175,7 @@ int tg_verb_run(int argc, char **argv)
                                                   .wait_ms = UINT64_MAX},
                                         .waiting = show_waiting,
                                         .granted = show_granted,
+                                        .noted = show_note,
                                         .ctx = &s}};
     static struct tg_client c;
     int code = prepare(&s, argc, argv);
