@@ -24,6 +24,7 @@
 #include <jansson.h>
 
 #include "broker/config.h"
+#include "broker/metrics.h"
 #include "broker/queue.h"
 #include "broker/store.h"
 #include "machine/root.h"
@@ -141,6 +142,8 @@ struct tg_broker {
     uint64_t sample_ms;
     uint64_t measured_ms;
     uint64_t measure_cost_ns; /* processor time of the last measurement */
+
+    struct tg_metrics metrics;
 
     /* The store lags behind. */
     TAILQ_HEAD(, tg_ended) ended;

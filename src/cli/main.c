@@ -28,6 +28,7 @@ static const struct tg_verb verbs[] = {
     {"undrain", tg_verb_undrain, "", "admit again"},
     {"history", tg_verb_history, "[--json|--swf] [--limit N] [--since DUR]",
      "what has ended, newest last; --swf as a trace for replay"},
+    {"metrics", tg_verb_metrics, "", "counters and gauges in the Prometheus text format"},
     {"config", tg_verb_config, "[KEY [VALUE]]", "show or set slots, load, floor-mb, backfill-mb, ..."},
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
     {"replay", tg_verb_replay, "TRACE.swf --procs N [--policy fifo|easy|tidegate] [--json]",
