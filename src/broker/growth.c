@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "broker/busy.h"
 #include "broker/log.h"
 #include "machine/memory.h"
 
@@ -143,6 +144,7 @@ static void on_sample(uv_timer_t *timer)
     if (b->queue.n_holders == 0)
         return;
     tg_growth_measure(b);
+    tg_busy_tick(b);
     b->sample_ms = b->sample_ms * 2 < SAMPLE_MAX_MS ? b->sample_ms * 2 : SAMPLE_MAX_MS;
     uv_timer_start(timer, on_sample, sample_pause_ms(b), 0);
 }

@@ -81,13 +81,30 @@ static int read_inactive(const struct tg_root *root, const struct tg_cgroup *g, 
     return 0;
 }
 
+/* The group's limit: of version 2 the lower of the hard one and the one above which everything is slowed down
+ * for ever (memory.high). */
+static int read_limit(const struct tg_root *root, const struct tg_cgroup *g, uint64_t *ret)
+{
+    uint64_t limit = 0, high;
+    int err = read_number(root, g, file_names[g->version - 1].limit, true, &limit);
+    if (err || g->version == 1) {
+        *ret = limit;
+        return err;
+    }
+    err = read_number(root, g, "memory.high", true, &high);
+    if (err && err != -ENOENT)
+        return err;
+    *ret = !err && high < limit ? high : limit;
+    return 0;
+}
+
 /* Lowers *m by one group's limit. Limit and usage are of that very group (M2). */
 static int apply_group(const struct tg_root *root, const struct tg_cgroup *g, uint64_t host_total,
                        struct bytes *m)
 {
     const struct names *names = &file_names[g->version - 1];
     uint64_t limit, usage, inactive;
-    int err = read_number(root, g, names->limit, true, &limit);
+    int err = read_limit(root, g, &limit);
     if (err == -ENOENT) /* the topmost group, or one that the controller does not reach */
         return 0;
     if (err || limit >= host_total) /* then the host itself is tighter */
@@ -108,10 +125,58 @@ static int apply_group(const struct tg_root *root, const struct tg_cgroup *g, ui
     return 0;
 }
 
-int tg_memory_read(const struct tg_root *root, struct tg_memory *ret)
+/* A line "name type value" of the kernel's statistics. */
+static int read_kstat(const char *text, const char *name, uint64_t *ret)
+{
+    uint64_t type;
+    size_t n = strlen(name);
+    for (const char *p = text; p; p = strchr(p, '\n')) {
+        p += *p == '\n';
+        if (strncmp(p, name, n) != 0 || p[n] != ' ')
+            continue;
+        p += n + strspn(p + n, " ");
+        if (tg_text_u64(&p, &type) || *p != ' ')
+            return -EBADMSG;
+        p += strspn(p, " ");
+        return tg_text_u64(&p, ret) || (*p != '\n' && *p != '\0') ? -EBADMSG : 0;
+    }
+    return -EBADMSG;
+}
+
+/* What ZFS's cache can shrink by. 0 where there is no ZFS. */
+static int read_arc(const struct tg_root *root, uint64_t *ret)
+{
+    char buf[32768];
+    uint64_t size, least;
+    int err = tg_text_read(root, "/proc/spl/kstat/zfs/arcstats", buf, sizeof buf);
+    *ret = 0;
+    if (err)
+        return err == -ENOENT || err == -ENOTDIR ? 0 : err;
+    err = read_kstat(buf, "size", &size);
+    if (!err)
+        err = read_kstat(buf, "c_min", &least);
+    if (!err)
+        *ret = tg_sat_sub_u64(size, least);
+    return err;
+}
+
+static int add_arc(const struct tg_root *root, struct bytes *m)
+{
+    uint64_t credit;
+    int err = read_arc(root, &credit);
+    if (err)
+        return err;
+    uint64_t sum = tg_sat_add_u64(m->available, credit);
+    m->available = sum < m->total ? sum : m->total;
+    return 0;
+}
+
+int tg_memory_read(const struct tg_root *root, bool zfs_arc, struct tg_memory *ret)
 {
     struct bytes m;
     int err = read_host(root, &m);
+    if (!err && zfs_arc)
+        err = add_arc(root, &m);
     if (err)
         return err;
     uint64_t host_total = m.total;

@@ -6,6 +6,7 @@
 #ifndef TG_MACHINE_MEMORY_H
 #define TG_MACHINE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,8 +18,10 @@ struct tg_memory {
     uint64_t available_mb; /* MemAvailable, or limit - working set (usage - inactive_file) where smaller */
 };
 
-/* 0; -errno or -EBADMSG when what must be there cannot be read or parsed: then nobody is admitted. */
-int tg_memory_read(const struct tg_root *root, struct tg_memory *ret);
+/* zfs_arc: the part of ZFS's cache that it gives back (size - c_min of arcstats) counts as available to the
+ * host; it is in no figure of the kernel's (M5). Where there is no such file it makes no difference.
+ * 0; -errno or -EBADMSG when what must be there cannot be read or parsed: then nobody is admitted. */
+int tg_memory_read(const struct tg_root *root, bool zfs_arc, struct tg_memory *ret);
 
 /* Resident memory of a process and all its descendants now, in MB, shared pages counted once per process
  * at most (RssAnon + RssShmem of /proc/PID/status). Owners that share a tree are the caller's matter. One

@@ -94,7 +94,7 @@ static size_t mutate(uint64_t *seed, const char *text, char *out, size_t size)
 static void check_memory(const struct tg_root *root)
 {
     struct tg_memory m;
-    int err = tg_memory_read(root, &m);
+    int err = tg_memory_read(root, false, &m);
     CHECK(err <= 0);
     if (err == 0)
         CHECK(m.available_mb <= m.total_mb && m.total_mb <= UINT64_C(1) << 32);
@@ -175,7 +175,7 @@ static void files_that_are_no_files(void)
     struct tg_memory m;
     struct tg_load l;
     struct tg_owner o;
-    CHECK_EQ(tg_memory_read(&f.root, &m), -EISDIR);
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -EISDIR);
     CHECK_EQ(tg_load_read(&f.root, &l), -EISDIR);
     CHECK_EQ(tg_owner_of(&f.root, 5, &o), -EISDIR);
     CHECK_EQ(tg_usable_cores(&f.root), 1);

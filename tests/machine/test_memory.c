@@ -61,7 +61,7 @@ static void put_v1(const struct fixture *f, const char *dir, uint64_t limit, uin
 static void check(const struct fixture *f, uint64_t total_mb, uint64_t available_mb)
 {
     struct tg_memory m;
-    CHECK_EQ(tg_memory_read(&f->root, &m), 0);
+    CHECK_EQ(tg_memory_read(&f->root, false, &m), 0);
     CHECK_EQ(m.total_mb, total_mb);
     CHECK_EQ(m.available_mb, available_mb);
 }
@@ -71,7 +71,7 @@ static void s4_no_meminfo_no_reading(void)
     struct fixture f;
     struct tg_memory m = {.total_mb = 7};
     fixture_open(&f);
-    CHECK_EQ(tg_memory_read(&f.root, &m), -ENOENT);
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -ENOENT);
     static const char *const bad[] = {
         "",
         "MemTotal: 1024 kB\n",
@@ -93,7 +93,7 @@ static void s4_no_meminfo_no_reading(void)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fixture_put(&f, "/proc/meminfo", bad[i]);
-        CHECK_EQ(tg_memory_read(&f.root, &m), -EBADMSG);
+        CHECK_EQ(tg_memory_read(&f.root, false, &m), -EBADMSG);
     }
     CHECK_EQ(m.total_mb, 7);
     fixture_close(&f);
@@ -125,7 +125,7 @@ static void m7_real_shared_memory_is_not_available(void)
         int fd = memfd_create("tidegate-test", MFD_CLOEXEC);
         CHECK(fd >= 0);
         CHECK(ftruncate(fd, (off_t)bytes) == 0);
-        CHECK_EQ(tg_memory_read(&machine, &before), 0);
+        CHECK_EQ(tg_memory_read(&machine, false, &before), 0);
         if (before.available_mb < 2048) {
             close(fd);
             fprintf(stderr, "SKIPPED: less than 2 GB is available\n");
@@ -133,7 +133,7 @@ static void m7_real_shared_memory_is_not_available(void)
         }
         char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
         CHECK(p != MAP_FAILED);
-        CHECK_EQ(tg_memory_read(&machine, &after), 0);
+        CHECK_EQ(tg_memory_read(&machine, false, &after), 0);
         munmap(p, bytes);
         close(fd);
         if (before.available_mb > after.available_mb && before.available_mb - after.available_mb > most)
@@ -252,7 +252,7 @@ static int read_with(const struct fixture *f, const char *path, const char *text
 {
     struct tg_memory m;
     fixture_put(f, path, text);
-    return tg_memory_read(&f->root, &m);
+    return tg_memory_read(&f->root, false, &m);
 }
 
 static void s4_a_limit_that_cannot_be_read_refuses(void)
@@ -277,9 +277,9 @@ static void s4_a_limit_that_cannot_be_read_refuses(void)
     CHECK_EQ(read_with(&f, "/sys/fs/cgroup/a/memory.stat", "inactive_file -5\n"), -EBADMSG);
     CHECK_EQ(read_with(&f, "/sys/fs/cgroup/a/memory.stat", "anon 5\n"), 0); /* nothing to subtract then */
     fixture_drop(&f, "/sys/fs/cgroup/a/memory.stat");
-    CHECK_EQ(tg_memory_read(&f.root, &m), -ENOENT);
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -ENOENT);
     fixture_drop(&f, "/sys/fs/cgroup/a/memory.current");
-    CHECK_EQ(tg_memory_read(&f.root, &m), -ENOENT); /* a limit without its usage says nothing */
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -ENOENT); /* a limit without its usage says nothing */
     static const char *const lines[] = {"x\n", "0:\n", "0::\n", "0::a\n", ":memory:/\n", "\n", "0::/a\n\n"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         CHECK_EQ(read_with(&f, "/proc/self/cgroup", lines[i]), -EBADMSG);
@@ -289,7 +289,7 @@ static void s4_a_limit_that_cannot_be_read_refuses(void)
 static void the_real_machine_has_memory(void)
 {
     struct tg_memory m;
-    CHECK_EQ(tg_memory_read(&machine, &m), 0);
+    CHECK_EQ(tg_memory_read(&machine, false, &m), 0);
     CHECK(m.total_mb > 0 && m.available_mb <= m.total_mb);
     CHECK(m.total_mb <= (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20);
 }
