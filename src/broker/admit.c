@@ -251,16 +251,37 @@ static bool append_to_tail(struct tg_broker *b)
     return true;
 }
 
+const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket *t, const char **ret_text)
+{
+    const char *why = NULL;
+    const char *text = NULL;
+    if (t && t->on_hold) {
+        why = "hold";
+        text = "is on hold: keeps its place until it is resumed";
+    } else if (t && t->state == TG_PARKED) {
+        why = "parked";
+        text = "gave up waiting for now: keeps its place until it asks again";
+    } else if (b->holding_back) {
+        why = "restart";
+        text = "the broker has just started: those who waited before come back first";
+    } else if (b->config.drain) {
+        why = "drain";
+        text = "waits: the queue is drained, nobody is admitted until undrain";
+    }
+    if (why && ret_text)
+        *ret_text = text;
+    return why;
+}
+
 static json_t *wait_reply(struct tg_broker *b, const struct tg_ticket *t)
 {
     size_t ahead = tg_queue_ahead(&b->queue, t);
-    char text[400];
-    const char *why = tg_why_name(t->judged.why);
-    if (b->holding_back) {
-        why = "restart";
-        snprintf(text, sizeof(text), "the broker has just started: those who waited before come back first");
-    } else {
-        tg_explain_wait(&t->judged, ahead, text, sizeof(text));
+    char verdict[400];
+    const char *text = verdict;
+    const char *why = tg_admit_not_asked(b, t, &text);
+    if (!why) {
+        why = tg_why_name(t->judged.why);
+        tg_explain_wait(&t->judged, ahead, verdict, sizeof(verdict));
     }
     return json_pack("{s:b,s:s,s:I,s:I,s:s,s:s}", "ok", 1, "state", "WAIT", "ticket", (json_int_t)t->id,
                      "ahead", (json_int_t)ahead, "why", why, "text", text);
@@ -278,7 +299,7 @@ static void answer_wait(struct tg_broker *b, struct tg_ticket *t)
         b->tail_valid = false;
         b->pass_due = true;
     } else {
-        if (!b->holding_back && t->pass_no != b->pass_no)
+        if (!tg_admit_not_asked(b, t, NULL) && t->pass_no != b->pass_no)
             judge_behind(b, t);
         tg_peer_reply(peer, wait_reply(b, t));
         tg_admit_forget(b, t);
@@ -295,7 +316,10 @@ static void answer_the_rest(struct tg_broker *b)
 
 void tg_admit_settle(struct tg_broker *b)
 {
-    if (b->holding_back) {
+    if (tg_admit_not_asked(b, NULL, NULL)) {
+        b->pass_due = false; /* whoever ends this state makes it due */
+        b->tail_valid = false;
+        uv_timer_stop(&b->recheck_timer);
         answer_the_rest(b);
         return;
     }

@@ -112,5 +112,6 @@ void tg_adopt_over(struct tg_broker *b)
     b->holding_back = false;
     park_missing(b, b->queue.waiters, b->queue.n_waiters);
     park_missing(b, b->queue.holders, b->queue.n_holders);
+    park_missing(b, b->queue.aside, b->queue.n_aside);
     b->pass_due = true;
 }

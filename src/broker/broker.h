@@ -4,7 +4,7 @@
  *
  *   loop.c    libuv: the socket, timers, signals, when a decision is due, when to end
  *   peer.c    connections: frames in, replies out, bounds on both
- *   ops.c     one handler a message; ops_admit.c the one for admit
+ *   ops.c     one handler a message; ops_X.c those of their own file (ops.h)
  *   admit.c   the decision: gathers usage, runs the policy's pass, books, replies
  *   busy.c    the load and pressure that a decision sees
  *   growth.c  how far each holder has grown: reservations, peaks
@@ -151,6 +151,7 @@ struct tg_broker {
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+    uint64_t served_ms; /* when a message or a death was last handled */
 };
 
 /* ---- loop.c */
@@ -200,6 +201,9 @@ void tg_admit_settle(struct tg_broker *b);
 int tg_admit_fresh(struct tg_broker *b, struct tg_ticket *t);
 /* It has been answered. */
 void tg_admit_forget(struct tg_broker *b, struct tg_ticket *t);
+/* Why the policy is not asked at all (t NULL: about anybody), as the name of a gate, and in words; NULL when
+ * it is asked. */
+const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket *t, const char **ret_text);
 /* The gates in force; brings the size of the machine up to date. */
 struct tg_gates tg_admit_gates(struct tg_broker *b);
 /* What is in use; reads the machine. Reservations as if nobody had grown, unless measured. */

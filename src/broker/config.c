@@ -107,6 +107,15 @@ static int set_idle_exit(struct tg_config *c, const char *value)
     return 0;
 }
 
+static int set_drain(struct tg_config *c, const char *value)
+{
+    bool on = strcmp(value, "on") == 0;
+    if (!on && strcmp(value, "off") != 0)
+        return -EINVAL;
+    c->drain = on;
+    return 0;
+}
+
 static int set_overtake_bound(struct tg_config *c, const char *value)
 {
     uint64_t n;
@@ -233,6 +242,11 @@ static void print_zfs_arc(const struct tg_config *c, char *ret, size_t size)
     snprintf(ret, size, "%s", c->zfs_arc ? "on" : "off");
 }
 
+static void print_drain(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", c->drain ? "on" : "off");
+}
+
 static void print_idle_exit(const struct tg_config *c, char *ret, size_t size)
 {
     if (c->idle_exit_ms % 1000 == 0)
@@ -265,6 +279,7 @@ static const struct setting {
     {"zfs-arc", "on or off", set_zfs_arc, print_zfs_arc},
     {"idle-exit", "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
      set_idle_exit, print_idle_exit},
+    {"drain", "on (nobody is admitted, running commands go on) or off", set_drain, print_drain},
 };
 
 const char *tg_config_key(unsigned index)

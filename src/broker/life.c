@@ -44,6 +44,8 @@ static void set_dirty(struct tg_broker *b, struct tg_ticket *t, bool dirty)
 int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
 {
     struct tg_ticket *t = grant->ticket;
+    if (!tg_ticket_may_become(t, TG_HOLD))
+        return -EINVAL;
     struct tg_ticket row = *t;
     row.state = TG_HOLD;
     row.verdict = grant->kind;
@@ -183,6 +185,8 @@ static void apply_park(struct tg_broker *b, struct tg_ticket *t)
 
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t)
 {
+    if (!tg_ticket_may_become(t, TG_PARKED))
+        return -EINVAL;
     struct tg_ticket row = *t;
     make_parked(&row);
     int err = tg_store_update(b->store, &row);
@@ -197,6 +201,8 @@ int tg_life_park(struct tg_broker *b, struct tg_ticket *t)
 
 void tg_life_parked(struct tg_broker *b, struct tg_ticket *t)
 {
+    if (!tg_ticket_may_become(t, TG_PARKED))
+        return;
     apply_park(b, t);
     tg_life_touch(b, t);
 }
@@ -238,6 +244,7 @@ void tg_life_retry(struct tg_broker *b)
     retry_list(b, b->queue.waiters, b->queue.n_waiters);
     retry_list(b, b->queue.holders, b->queue.n_holders);
     retry_list(b, b->queue.parked, b->queue.n_parked);
+    retry_list(b, b->queue.aside, b->queue.n_aside);
     decide_anew(b);
     if (!TAILQ_EMPTY(&b->ended) || b->n_dirty > 0)
         tg_broker_store_failed(b);

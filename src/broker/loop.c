@@ -30,6 +30,7 @@
 #define LOG_PAGES_SOFT 1000 /* then the write-ahead log is moved into the file when it suits */
 #define LOG_PAGES_HARD 8000
 #define CHECKPOINT_AFTER_MS 200u
+#define QUIET_MS 50u
 #define LISTEN_BACKLOG 1024
 #define RECHECK_MAX_MS 1000u
 #define RECHECK_FIRST_MS 100u
@@ -88,9 +89,14 @@ static void on_sweep(uv_timer_t *timer)
     tg_peers_sweep(timer->data);
 }
 
+/* It waits for the disk, a few milliseconds: when nobody is served just then. mind_log has the last word. */
 static void on_checkpoint(uv_timer_t *timer)
 {
-    tg_store_checkpoint(((struct tg_broker *)timer->data)->store);
+    struct tg_broker *b = timer->data;
+    if (tg_broker_now_ms(b) - b->served_ms < QUIET_MS)
+        tg_broker_arm(b, &b->checkpoint_timer, CHECKPOINT_AFTER_MS);
+    else
+        tg_store_checkpoint(b->store);
 }
 
 static void timer_init(struct tg_broker *b, uv_timer_t *timer)
@@ -385,9 +391,10 @@ static void close_loop(struct tg_broker *b)
             tg_peer_detach(peer->tickets);
         tg_peer_close(peer);
     }
-    struct tg_ticket **lists[] = {b->queue.waiters, b->queue.holders, b->queue.parked};
-    const size_t n[] = {b->queue.n_waiters, b->queue.n_holders, b->queue.n_parked};
-    for (size_t i = 0; i < 3; i++) {
+    const struct tg_queue *q = &b->queue;
+    struct tg_ticket **lists[] = {q->waiters, q->holders, q->parked, q->aside};
+    const size_t n[] = {q->n_waiters, q->n_holders, q->n_parked, q->n_aside};
+    for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
         for (size_t j = 0; j < n[i]; j++)
             tg_watch_stop(lists[i][j]);
     }

@@ -163,7 +163,7 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     if (tg_parse_u64(id_text, 1, INT64_MAX, &id))
         return NULL;
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    return t && t->state == TG_HOLD ? t : NULL;
+    return t && t->state == TG_HOLD && !tg_watch_is_dead(b, t) ? t : NULL;
 }
 
 struct ancestry {
@@ -351,12 +351,15 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     return NULL;
 }
 
-/* The ticket of this very process; one that a former process of the same number left ends here. */
+/* The ticket of this very process; one that a former process of the same number left ends here. Start times
+ * are counted in hundredths of a second: a number that comes again within one is told apart by the pidfd,
+ * which stays with the process it was opened on. */
 static struct tg_ticket *ticket_of_owner(struct tg_broker *b, const struct tg_owner *owner)
 {
     struct tg_ticket *t = tg_queue_by_pid(&b->queue, owner->pid);
-    if (!t || (t->owner.start_ticks == owner->start_ticks &&
-               memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0))
+    if (!t ||
+        (t->owner.start_ticks == owner->start_ticks &&
+         memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0 && !tg_watch_is_dead(b, t)))
         return t;
     tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "its owner has ended");
     return NULL;

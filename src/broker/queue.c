@@ -10,7 +10,7 @@
 
 size_t tg_queue_count(const struct tg_queue *q)
 {
-    return q->n_waiters + q->n_holders + q->n_parked;
+    return q->n_waiters + q->n_holders + q->n_parked + q->n_aside;
 }
 
 size_t tg_queue_ahead(const struct tg_queue *q, const struct tg_ticket *t)
@@ -62,7 +62,10 @@ static void enter(struct tg_queue *q, struct tg_ticket *t)
 {
     switch (t->state) {
     case TG_WAIT:
-        waiters_insert(q, t);
+        if (t->on_hold)
+            bag_insert(q->aside, &q->n_aside, t);
+        else
+            waiters_insert(q, t);
         break;
     case TG_PARKED:
         bag_insert(q->parked, &q->n_parked, t);
@@ -80,7 +83,10 @@ static void leave(struct tg_queue *q, struct tg_ticket *t)
 {
     switch (t->state) {
     case TG_WAIT:
-        waiters_remove(q, t);
+        if (t->on_hold)
+            bag_remove(q->aside, &q->n_aside, t);
+        else
+            waiters_remove(q, t);
         break;
     case TG_PARKED:
         bag_remove(q->parked, &q->n_parked, t);
@@ -116,6 +122,8 @@ static int make_room(struct tg_queue *q, size_t n)
         err = grow(&q->holders, room);
     if (!err)
         err = grow(&q->parked, room);
+    if (!err)
+        err = grow(&q->aside, room);
     if (!err)
         q->room = room;
     return err;
@@ -163,6 +171,13 @@ void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio,
     enter(q, t);
 }
 
+void tg_queue_set_hold(struct tg_queue *q, struct tg_ticket *t, bool on_hold)
+{
+    leave(q, t);
+    t->on_hold = on_hold;
+    enter(q, t);
+}
+
 void tg_queue_set_heavy(struct tg_queue *q, uint64_t heavy_above_mb)
 {
     q->heavy_above_mb = heavy_above_mb;
@@ -193,6 +208,7 @@ void tg_queue_done(struct tg_queue *q)
     free_all(q->waiters, q->n_waiters);
     free_all(q->holders, q->n_holders);
     free_all(q->parked, q->n_parked);
+    free_all(q->aside, q->n_aside);
     tg_map_done(&q->by_id);
     tg_map_done(&q->by_pid);
     *q = (struct tg_queue){0};

@@ -101,6 +101,7 @@ static json_t *gates_object(struct tg_broker *b, const struct tg_gates *g, const
     set(gates, "pressure", pressure);
     set_number(gates, "backfill_mb", g->backfill_mb);
     set_number(gates, "overtake_bound", g->overtake_bound);
+    set(gates, "draining", json_boolean(b->config.drain));
     return gates;
 }
 
@@ -123,6 +124,7 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
     set_text(o, "cmd", t->cmd);
     set_text(o, "cwd", t->cwd);
+    set(o, "key", t->key[0] ? json_string_nocheck(t->key) : json_null());
     set_number(o, "asked_wall_ms", t->asked_wall_ms);
     set_text(o, "liveness", t->watch ? "known" : "unknown");
     return o;
@@ -147,21 +149,24 @@ static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
     set_text(o, "state", tg_ticket_state_name(t->state));
     set_number(o, "waited_ms", tg_sat_sub_u64(now_ms, t->asked_boot_ms));
     set_number(o, "overtaken", t->overtaken);
+    set(o, "on_hold", json_boolean(t->on_hold));
     return o;
 }
 
-static void set_why(const struct tg_broker *b, json_t *o, const struct tg_verdict *v, size_t ahead)
+/* v: the verdict on it, when the policy is asked about it. */
+static void set_why(const struct tg_broker *b, json_t *o, const struct tg_ticket *t,
+                    const struct tg_verdict *v, size_t ahead)
 {
-    char text[400];
+    char verdict[400];
+    const char *text = verdict;
+    const char *why = tg_admit_not_asked(b, t, &text);
+    if (!why) {
+        why = tg_why_name(v->why);
+        tg_explain_wait(v, ahead, verdict, sizeof(verdict));
+    }
     set_number(o, "position", ahead + 1);
     set_number(o, "ahead", ahead);
-    if (b->holding_back) {
-        set_text(o, "why", "restart");
-        set_text(o, "text", "the broker has just started: those who waited before come back first");
-        return;
-    }
-    tg_explain_wait(v, ahead, text, sizeof(text));
-    set_text(o, "why", tg_why_name(v->why));
+    set_text(o, "why", why);
     set_text(o, "text", text);
 }
 
@@ -173,15 +178,16 @@ static void put_element(struct tg_frame_writer *w, bool first, json_t *o)
     tg_frame_put_json(w, o);
 }
 
-static json_t *parked_object(const struct tg_queue *q, const struct tg_ticket *t, uint64_t now_ms)
+/* Those whom no pass sees, with the position they would have. */
+static void put_others(struct tg_broker *b, struct tg_frame_writer *w, bool first,
+                       struct tg_ticket *const *list, size_t n, uint64_t now_ms)
 {
-    json_t *o = waiter_object(t, now_ms);
-    size_t ahead = tg_queue_ahead(q, t);
-    set_number(o, "position", ahead + 1);
-    set_number(o, "ahead", ahead);
-    set_text(o, "why", "parked");
-    set_text(o, "text", "gave up waiting for now: keeps its place until it asks again");
-    return o;
+    static const struct tg_verdict none = {0};
+    for (size_t i = 0; i < n; i++) {
+        json_t *o = waiter_object(list[i], now_ms);
+        set_why(b, o, list[i], &none, tg_queue_ahead(&b->queue, list[i]));
+        put_element(w, first && i == 0, o);
+    }
 }
 
 /* Every waiter judged by the policy's pass, to its end. Each is written and forgotten: ten thousand of them
@@ -195,14 +201,14 @@ static void put_waiters(struct tg_broker *b, struct tg_frame_writer *w, const st
     for (size_t i = 0; i < q->n_waiters; i++) {
         struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
         struct tg_verdict v = tg_pass_next(&pass, &c);
-        if (v.kind != TG_QUEUE)
+        if (v.kind != TG_QUEUE && !tg_admit_not_asked(b, q->waiters[i], NULL))
             b->pass_due = true; /* the machine has changed since the last decision */
         json_t *o = waiter_object(q->waiters[i], now_ms);
-        set_why(b, o, &v, i);
+        set_why(b, o, q->waiters[i], &v, i);
         put_element(w, i == 0, o);
     }
-    for (size_t i = 0; i < q->n_parked; i++)
-        put_element(w, i == 0 && q->n_waiters == 0, parked_object(q, q->parked[i], now_ms));
+    put_others(b, w, q->n_waiters == 0, q->aside, q->n_aside, now_ms);
+    put_others(b, w, q->n_waiters + q->n_aside == 0, q->parked, q->n_parked, now_ms);
 }
 
 static json_t *broker_object(const struct tg_broker *b, uint64_t now_ms)

@@ -88,6 +88,45 @@ struct tg_learned {
 int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
                    struct tg_learned *ret);
 
+/* A row of the history. UINT64_MAX: not known. The texts are valid UTF-8 without control characters and
+ * belong to the call that hands the row out. */
+struct tg_history {
+    uint64_t seq; /* in the order of the ends */
+    uint64_t id;
+    uint64_t pid;
+    uint64_t uid;
+    enum tg_ticket_kind kind;
+    int64_t prio;
+    uint64_t est_mb;
+    enum tg_source est_source;
+    uint64_t slots;
+    enum tg_verdict_kind verdict; /* TG_QUEUE: was never admitted */
+    uint64_t time_ms;             /* how long it was to run; 0: not known */
+    uint64_t peak_mb;             /* 0: not known */
+    uint64_t asked_wall_ms;
+    uint64_t held_wall_ms; /* 0: was never admitted */
+    uint64_t ended_wall_ms;
+    uint64_t waited_ms;
+    uint64_t ran_ms;
+    enum tg_outcome outcome;
+    int64_t status; /* as of waitpid; -1: not known */
+    bool detached;
+    const char *tenant;
+    const char *cmd;
+    const char *cwd;
+    const char *key;
+};
+
+/* The rows that ended before row number before_seq (UINT64_MAX: from the last on), newest first, at most
+ * limit of them, until take returns false. Rows that break a rule are left out, but *ret_last (the number of
+ * the last row that was read; 0 when there are no more) goes on past them. 0 or -errno. */
+int tg_store_history_page(struct tg_store *s, uint64_t before_seq, uint32_t limit,
+                          bool (*take)(void *ctx, const struct tg_history *row), void *ctx,
+                          uint64_t *ret_last);
+/* The row of a ticket that has ended: calls take once. 0; -ENOENT: there is none (any more); -errno. */
+int tg_store_history_find(struct tg_store *s, uint64_t id,
+                          bool (*take)(void *ctx, const struct tg_history *row), void *ctx);
+
 int tg_store_config_set(struct tg_store *s, const char *key, const char *value);
 int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),
                          void *ctx);

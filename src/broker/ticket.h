@@ -5,6 +5,7 @@
  * the history and no struct any more.
  *
  *   (new) -> WAIT <-> PARKED      WAIT -> HOLD -> (ended)      HOLD not acknowledged -> PARKED
+ *   WAIT and PARKED -> (ended)    on hold: WAIT or PARKED, and no way to HOLD
  */
 #ifndef TG_BROKER_TICKET_H
 #define TG_BROKER_TICKET_H
@@ -75,7 +76,7 @@ struct tg_ticket {
     bool reply_due; /* its admit has not been answered yet */
     bool adopted;   /* came from the store at the start and has not been asked for again */
     bool dirty;     /* the store's row lags behind (it refused); written again later */
-    size_t place;   /* index among the holders or the parked ones */
+    size_t place;   /* index among the holders, the parked ones or those on hold */
     uint64_t pass_no;
     struct tg_verdict judged;  /* by pass number pass_no */
     uint64_t resident_mb;      /* of its process tree, when last measured */
@@ -93,6 +94,9 @@ struct tg_ticket {
 struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd, const char *key);
 /* Frees it; NULL is allowed. It must be in no queue and have no watch and no peer. */
 void tg_ticket_free(struct tg_ticket *t);
+
+/* Whether the picture above has an arrow from the state it is in to that one (O13). */
+bool tg_ticket_may_become(const struct tg_ticket *t, enum tg_ticket_state state);
 
 const char *tg_ticket_kind_name(enum tg_ticket_kind kind);
 const char *tg_ticket_state_name(enum tg_ticket_state state);

@@ -38,6 +38,11 @@ int tg_verb_release(int argc, char **argv);
 int tg_verb_status(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
+int tg_verb_hold(int argc, char **argv);
+int tg_verb_resume(int argc, char **argv);
+int tg_verb_drain(int argc, char **argv);
+int tg_verb_undrain(int argc, char **argv);
+int tg_verb_history(int argc, char **argv);
 int tg_verb_config(int argc, char **argv);
 int tg_verb_stop(int argc, char **argv);
 int tg_verb_replay(int argc, char **argv);
@@ -92,8 +97,17 @@ bool tg_arg_u64(const char *verb, const char *what, const char *text, uint64_t m
 bool tg_arg_i64(const char *verb, const char *what, const char *text, int64_t min, int64_t max, int64_t *ret);
 bool tg_arg_pid(const char *verb, const char *text, int *ret);
 bool tg_arg_ticket(const char *verb, const char *text, uint64_t *ret);
+/* A whole number with ms, s, m, h or d (seconds when there is none), at most 100 years. */
+bool tg_arg_duration(const char *verb, const char *what, const char *text, uint64_t *ret_ms);
 /* A level's name or an integer. */
 bool tg_arg_level(const char *verb, const char *text, int64_t *ret);
+
+/* For people: "3.2s", "4m05s", "2h30m". */
+void tg_format_duration(char *to, size_t size, uint64_t ms);
+/* A field of an answer as printable text in one of four rotating buffers; "-" when it is absent. */
+const char *tg_shown_field(const json_t *object, const char *key);
+/* A field that is a number; 0 when it is absent. */
+uint64_t tg_number_field(const json_t *object, const char *key);
 
 #define TG_PRIO_MIN INT32_MIN
 #define TG_PRIO_MAX INT32_MAX

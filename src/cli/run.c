@@ -48,21 +48,6 @@ static bool read_memory(const char *text, uint64_t *ret)
     return false;
 }
 
-static bool read_timeout(const char *text, uint64_t *ret)
-{
-    uint64_t ms;
-    if (tg_parse_duration_ms(text, &ms) == 0 && ms <= TG_WAIT_MS_MAX) {
-        *ret = ms;
-        return true;
-    }
-    tg_usage_error(
-        verb,
-        "the timeout is %s, but must be a whole number with ms, s, m, h or d (seconds when there is "
-        "none), at most 100 years",
-        tg_shown(text));
-    return false;
-}
-
 /* The same rule as the broker's: a name that can stand in a file name or a metric's label. */
 static bool check_tenant(const char *text)
 {
@@ -89,7 +74,7 @@ static bool take_option(struct settings *s, int option, const char *value)
     case OPT_SLOTS:
         return tg_arg_u64(verb, "the number of slots", value, 0, TG_SLOTS_MAX, &a->slots);
     case OPT_TIMEOUT:
-        return read_timeout(value, &a->wait_ms);
+        return tg_arg_duration(verb, "the timeout", value, &a->wait_ms);
     case OPT_QUIET:
         s->quiet = true;
         return true;

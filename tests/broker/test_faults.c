@@ -100,102 +100,6 @@ static void u8_a_disk_that_fills_up_grants_nothing(void)
     place_stop(&p, SIGTERM);
 }
 
-/* A directory in place of "/": /proc of the real machine but for the files that are to be missing or wrong.
- */
-static void make_machine(const struct place *p, char *ret, size_t size)
-{
-    static const char *const files[] = {"meminfo", "loadavg"};
-    char from[300], to[300], buf[4096];
-    snprintf(ret, size, "%s/machine", p->dir);
-    CHECK(mkdir(ret, 0700) == 0);
-    static const char *const dirs[] = {"proc", "proc/sys", "proc/sys/kernel", "proc/sys/kernel/random"};
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(to, sizeof(to), "%s/%s", ret, dirs[i]);
-        CHECK(mkdir(to, 0700) == 0);
-    }
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(from, sizeof(from), "/proc/%s", files[i]);
-        snprintf(to, sizeof(to), "%s/proc/%s", ret, files[i]);
-        int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT, 0600);
-        ssize_t n = read(in, buf, sizeof(buf));
-        CHECK(n > 0 && write(out, buf, (size_t)n) == n);
-        close(in);
-        close(out);
-    }
-    snprintf(to, sizeof(to), "%s/proc/sys/kernel/random/boot_id", ret);
-    CHECK(symlink("/proc/sys/kernel/random/boot_id", to) == 0);
-}
-
-static void show_process(const char *machine, pid_t pid)
-{
-    char from[64], to[300];
-    snprintf(from, sizeof(from), "/proc/%d", (int)pid);
-    snprintf(to, sizeof(to), "%s/proc/%d", machine, (int)pid);
-    CHECK(symlink(from, to) == 0);
-}
-
-static void put_file(const char *dir, const char *name, const char *text)
-{
-    char path[300], draft[310];
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    snprintf(draft, sizeof(draft), "%s.new", path);
-    if (!text) {
-        CHECK(unlink(path) == 0);
-        return;
-    }
-    FILE *f = fopen(draft, "w");
-    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
-    CHECK(rename(draft, path) == 0);
-}
-
-/* S4: what cannot be read refuses. */
-static void s4_missing_telemetry_admits_nobody(void)
-{
-    struct place p;
-    struct client c;
-    char machine[200];
-    place_make(&p);
-    make_machine(&p, machine, sizeof(machine));
-    p.machine_root = machine;
-    put_file(machine, "proc/loadavg", "0.10 0.20 0.30 1/100 1234\n");
-    place_ready(&p, 2);
-    set_config(&p, "load", "2");
-    client_open(&c, &p);
-    pid_t a = owner_make();
-    show_process(machine, a);
-    CHECK_TEXT(admit(&c, "run", a, 0, 10, NULL), "HOLD");
-    owner_kill(a);
-    EVENTUALLY(holders_of(&p) == 0);
-    static const char *const hidden[][3] = {{"proc/loadavg", NULL, "load-unknown"},
-                                            {"proc/loadavg", "garbage\n", "load-unknown"},
-                                            {"proc/meminfo", NULL, "memory-unknown"},
-                                            {"proc/meminfo", "MemTotal: many kB\n", "memory-unknown"}};
-    char good[4096] = "";
-    for (size_t i = 0; i < 4; i++) {
-        char path[300];
-        snprintf(path, sizeof(path), "%s/%s", machine, hidden[i][0]);
-        FILE *f = fopen(path, "r");
-        CHECK(f);
-        size_t n = fread(good, 1, sizeof(good) - 1, f);
-        good[n] = '\0';
-        fclose(f);
-        put_file(machine, hidden[i][0], hidden[i][1]);
-        pid_t b = owner_make();
-        show_process(machine, b);
-        json_t *m = client_ask(&c, admit_message("run", b, 0, 10, -1));
-        CHECK_TEXT(text_at(m, "state"), "WAIT");
-        CHECK_TEXT(text_at(m, "why"), hidden[i][2]);
-        json_decref(m);
-        CHECK(client_quiet(&c, 150));
-        put_file(machine, hidden[i][0], good);
-        CHECK_TEXT(next_state(&c), "HOLD"); /* no event tells: the re-check does */
-        owner_kill(b);
-        EVENTUALLY(holders_of(&p) == 0);
-    }
-    client_close(&c);
-    place_stop(&p, SIGTERM);
-}
-
 /* L1: whoever is killed at whatever stage, the queue moves within a second. */
 static void l1_a_killed_client_or_command_never_hangs_the_queue(void)
 {
@@ -257,79 +161,6 @@ static void l5_l7_stale_files_stop_nobody(void)
     CHECK(strncmp(place_start(&p), "error ", 6) == 0);
     CHECK(access(p.socket, F_OK) == 0);
     CHECK_EQ(waitpid(p.broker, NULL, 0), p.broker);
-}
-
-/* L13: numbers that would mean "everybody" or the broker are refused everywhere; N1 on the socket. */
-static void l13_numbers_that_are_no_owner_are_refused(void)
-{
-    static const char *const bad[] = {
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":0,\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":1,\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":-1,\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":4294967297,\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":\"7\",\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":7.5,\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"walk\",\"pid\":PID,\"prio\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":\"high\"}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"est_mb\":-1}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"est_mb\":9223372036854775807}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"max_conc\":0}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"max_conc\":4294967296}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"slots\":-1}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"slots\":1000001}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"tenant\":\"\"}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"cmd\":[]}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"parent\":7}",
-        "{\"op\":\"admit\",\"kind\":\"run\",\"pid\":PID,\"prio\":0,\"ticket\":\"1\"}",
-        "{\"op\":\"release\",\"pid\":0}",
-        "{\"op\":\"release\",\"pid\":-1}",
-        "{\"op\":\"release\",\"pid\":1}",
-        "{\"op\":\"release\"}",
-        "{\"op\":\"done\",\"ticket\":1}",
-        "{\"op\":\"done\",\"ticket\":0,\"status\":0}",
-        "{\"op\":\"done\",\"ticket\":1,\"status\":-1}",
-        "{\"op\":\"cancel\",\"ticket\":\"all\"}",
-        "{\"op\":\"prio\",\"ticket\":1}",
-        "{\"op\":\"config\",\"key\":\"slots\",\"value\":\"-1\"}",
-        "{\"op\":\"config\",\"key\":\"slots\",\"value\":2}",
-        "{\"op\":\"config\",\"key\":\"nothing\"}",
-        "{\"op\":\"config\",\"value\":\"2\"}",
-        "{\"op\":\"stop\",\"force\":1}",
-        "{\"op\":7}",
-        "{\"op\":\"fly\"}",
-        "{}"};
-    struct place p;
-    struct client c;
-    char text[512];
-    place_make(&p);
-    place_ready(&p, 1);
-    client_open(&c, &p);
-    for (int round = 0; round < 2; round++) {
-        pid_t pid = round == 0 ? owner_make() : p.broker; /* the broker itself is nobody's owner either */
-        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-            const char *mark = strstr(bad[i], "PID");
-            if (mark)
-                snprintf(text, sizeof(text), "%.*s%d%s", (int)(mark - bad[i]), bad[i], (int)pid, mark + 3);
-            else
-                snprintf(text, sizeof(text), "%s", bad[i]);
-            json_t *m = client_ask(&c, json_loads(text, 0, NULL));
-            if (json_is_true(json_object_get(m, "ok")) || strcmp(text_at(m, "error.code"), "usage") != 0) {
-                fprintf(stderr, "not refused: %s\n", text);
-                exit(1);
-            }
-            json_decref(m);
-        }
-        if (round == 0)
-            owner_kill(pid);
-    }
-    CHECK_TEXT(admit(&c, "run", p.broker, 0, 1, NULL), "usage");
-    json_t *s = status_of(&p);
-    CHECK_EQ(json_array_size(at(s, "waiters")) + json_array_size(at(s, "holders")), 0);
-    json_decref(s);
-    client_close(&c);
-    place_stop(&p, SIGTERM);
 }
 
 /* L8, L14: cancelling signals the very process of the record, or nobody; a cancelled run ends with TERM, and
@@ -452,51 +283,6 @@ static void l10_out_of_descriptors_it_asks_instead(void)
     CHECK_EQ(place_stop(&p, SIGTERM), 0);
 }
 
-/* U1: another user's process is nobody's to name, and another user does not get in at all. */
-static void u1_other_users_are_kept_out(void)
-{
-    struct place p;
-    if (geteuid() != 0) {
-        fprintf(stderr, "  (skipped: it takes root to be two users)\n");
-        return;
-    }
-    place_make(&p);
-    p.run_as = NOBODY;
-    CHECK(chmod(p.dir, 0755) == 0 && chown(p.dir, NOBODY, NOBODY) == 0);
-    place_ready(&p, 2); /* root may always */
-    pid_t roots = owner_make();
-    pid_t user = fork();
-    CHECK(user >= 0);
-    if (user == 0) {
-        struct client c;
-        CHECK(setuid(NOBODY) == 0);
-        client_open(&c, &p);
-        CHECK_TEXT(admit(&c, "wait-admit", roots, 0, 1, NULL), "usage");
-        CHECK_TEXT(admit(&c, "run", getpid(), 0, 1, NULL), "HOLD");
-        _exit(0);
-    }
-    int status;
-    CHECK_EQ(waitpid(user, &status, 0), user);
-    CHECK_EQ(status, 0);
-    /* Even one whom the file modes would let in. */
-    CHECK(chmod(p.runtime, 0755) == 0 && chmod(p.socket, 0666) == 0);
-    user = fork();
-    CHECK(user >= 0);
-    if (user == 0) {
-        struct client c;
-        CHECK(setuid(NOBODY - 1) == 0);
-        client_open(&c, &p);
-        json_t *m = client_recv(&c);
-        CHECK_TEXT(text_at(m, "error.code"), "denied");
-        CHECK(client_is_closed(&c));
-        _exit(0);
-    }
-    CHECK_EQ(waitpid(user, &status, 0), user);
-    CHECK_EQ(status, 0);
-    owner_kill(roots);
-    CHECK_EQ(place_stop(&p, SIGTERM), 0);
-}
-
 static void an_idle_broker_ends(void)
 {
     struct place p;
@@ -527,14 +313,11 @@ int main(void)
 {
     RUN(s3_a_read_only_state_directory_refuses);
     RUN(u8_a_disk_that_fills_up_grants_nothing);
-    RUN(s4_missing_telemetry_admits_nobody);
     RUN(l1_a_killed_client_or_command_never_hangs_the_queue);
     RUN(l5_l7_stale_files_stop_nobody);
-    RUN(l13_numbers_that_are_no_owner_are_refused);
     RUN(l8_l14_cancel_signals_the_recorded_process_alone);
     RUN(it_inherits_nothing);
     RUN(l10_out_of_descriptors_it_asks_instead);
-    RUN(u1_other_users_are_kept_out);
     RUN(an_idle_broker_ends);
     return 0;
 }

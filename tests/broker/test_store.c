@@ -397,7 +397,7 @@ static void p8_a_long_history_shrinks_in_steps(void)
     tg_store_close(must_open(p.store, &r));
     sql(p.store,
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<100010) INSERT INTO history "
-        "SELECT i,2,0,1,0,0,1,1,'t','c','/',0,0,0,0,0,'done',0,'',1,0,0,0 FROM n");
+        "SELECT NULL,i,2,0,1,0,0,1,1,'t','c','/',0,0,0,0,0,'done',0,'',1,0,0,0 FROM n");
     struct tg_store *s = must_open(p.store, &r);
     uint64_t id = tg_store_next_id(s);
     CHECK_EQ(id, 100011);

@@ -141,6 +141,52 @@ static void cancel_takes_back_what_does_not_run(void)
     test_close(e);
 }
 
+enum { USES = 1 << 18 };
+static uint64_t live_generation;
+static uint32_t live_slot, canceller_stop;
+static uint8_t killed[USES], seen[USES];
+
+/* Cancels the latest ticket at any moment of its life: waiting, running, finished, the slot used again. */
+static void *canceller(void *unused)
+{
+    (void)unused;
+    while (!tg_load_acquire_u32(&canceller_stop)) {
+        struct tg_ticket t = {tg_load_acquire_u64(&live_generation), tg_load_acquire_u32(&live_slot), 0};
+        if (t.generation != 0 && tg_engine_cancel(shared, &t) == 0)
+            killed[t.generation] = 1;
+    }
+    return NULL;
+}
+
+/* E1: what the canceller was told and what the owner saw agree for every single use of the slot. */
+static void e1_cancel_never_takes_a_later_item_of_the_slot(void)
+{
+    pthread_t thread;
+    shared = test_engine(5, 1); /* one slot a level */
+    canceller_stop = 0;
+    live_generation = 0;
+    memset(killed, 0, sizeof(killed));
+    memset(seen, 0, sizeof(seen));
+    CHECK_EQ(pthread_create(&thread, NULL, canceller, NULL), 0);
+    uint64_t end = tg_clock_mono_ns() + SECOND / 4;
+    struct tg_ticket t = {0};
+    while (tg_clock_mono_ns() < end && t.generation < USES - 1) {
+        int r;
+        while ((r = tg_engine_submit(shared, 0, 1, TG_OP_NOP, NULL, 0, &t)) == -EAGAIN)
+            tg_cpu_relax();
+        CHECK_EQ(r, 0);
+        tg_store_release_u32(&live_slot, t.slot);
+        tg_store_release_u64(&live_generation, t.generation);
+        r = tg_engine_wait(shared, &t, LIMIT);
+        CHECK(r == 0 || r == -ECANCELED);
+        seen[t.generation] = r == -ECANCELED;
+    }
+    tg_store_release_u32(&canceller_stop, 1);
+    pthread_join(thread, NULL);
+    CHECK(memcmp(killed, seen, sizeof(seen)) == 0);
+    test_close(shared);
+}
+
 static void cancelling_what_runs_is_busy(void)
 {
     struct tg_engine *e = test_engine(25, 1);
@@ -273,6 +319,7 @@ static void cases(void)
     RUN(e7_results_are_visible_before_done);
     RUN(sleeping_waiters_are_woken);
     RUN(cancel_takes_back_what_does_not_run);
+    RUN(e1_cancel_never_takes_a_later_item_of_the_slot);
     RUN(cancelling_what_runs_is_busy);
     RUN(requeue_runs_again);
     RUN(io_side_serves_load_miss_and_handlers);
