@@ -84,10 +84,10 @@ enum tg_verdict_kind {
 /* Why not (or, with a grant, TG_WHY_NONE). Each names the gate; the numbers stand in the verdict. */
 enum tg_why {
     TG_WHY_NONE = 0,
-    TG_WHY_SLOTS,             /* need + have (held) would pass limit */
-    TG_WHY_MEMORY,            /* need est_mb; have = available - reserved - floor, in MB */
-    TG_WHY_BUDGET,            /* need est_mb; have (booked) + need would pass limit */
-    TG_WHY_LOAD,              /* have >= limit, in thousandths; of a closed gate, limit is where it opens */
+    TG_WHY_SLOTS,  /* need + have (held) would pass limit */
+    TG_WHY_MEMORY, /* need est_mb; have = available - reserved - floor, in MB */
+    TG_WHY_BUDGET, /* need est_mb; have (booked) + need would pass limit */
+    TG_WHY_LOAD,   /* have >= limit, in thousandths; a closed gate opens at limit, and closes at need */
     TG_WHY_MEMORY_UNKNOWN,    /* telemetry cannot be read: refuse (A2) */
     TG_WHY_LOAD_UNKNOWN,      /* likewise */
     TG_WHY_MAX_CONC,          /* its own cap: have = waiters ahead + heavy holders, limit = max_conc */

@@ -41,7 +41,9 @@ static enum tg_why busy(const struct tg_gates *gates, const struct tg_usage *usa
     uint64_t limit = load_limit(gates, usage);
     if (!usage->load_known)
         return refuse(v, TG_WHY_LOAD_UNKNOWN, 0, 0, limit);
-    return usage->load_milli >= limit ? refuse(v, TG_WHY_LOAD, 0, usage->load_milli, limit) : TG_WHY_NONE;
+    if (usage->load_milli < limit)
+        return TG_WHY_NONE;
+    return refuse(v, TG_WHY_LOAD, gates->load_limit_milli, usage->load_milli, limit);
 }
 
 static enum tg_why pressed(const struct tg_gates *gates, const struct tg_usage *usage, struct tg_verdict *v)
