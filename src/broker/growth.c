@@ -90,14 +90,15 @@ void tg_growth_saw(struct tg_broker *b, struct tg_ticket *t, uint64_t mb)
 {
     if (mb <= t->peak_mb)
         return;
+    bool far_above = !t->over_estimate && tg_growth_is_over(mb, t->est_mb);
     t->peak_mb = mb;
-    if (!t->over_estimate && tg_growth_is_over(mb, t->est_mb)) {
+    if (far_above) {
         t->over_estimate = true;
         tg_log("ticket %llu uses %llu MB, its estimate was %llu MB (%s): %s", (unsigned long long)t->id,
                (unsigned long long)mb, (unsigned long long)t->est_mb, tg_source_name(t->est_source), t->cmd);
     }
     uint64_t now = tg_broker_now_ms(b);
-    if (t->saved && now - t->peak_kept_ms >= KEEP_EVERY_MS) {
+    if (t->saved && (far_above || now - t->peak_kept_ms >= KEEP_EVERY_MS)) {
         t->peak_kept_ms = now;
         tg_life_touch(b, t);
     }
