@@ -15,7 +15,7 @@
 #define MEASURE_SHARE 100u /* for decisions, measuring takes at most this part of the time */
 #define OVER_LEAST_MB 8u   /* a program is that large before it does anything */
 #define SAMPLE_FIRST_MS 100u
-#define SAMPLE_MAX_MS 2000u
+#define SAMPLE_MAX_MS 1000u
 #define SAMPLE_SHARE 500u    /* the sampler's part of a core */
 #define KEEP_EVERY_MS 10000u /* a peak that grew is written this often; the end writes the last one */
 
