@@ -36,6 +36,8 @@ int tg_verb_run(int argc, char **argv);
 int tg_verb_wait_admit(int argc, char **argv);
 int tg_verb_release(int argc, char **argv);
 int tg_verb_status(int argc, char **argv);
+int tg_verb_why(int argc, char **argv);
+int tg_verb_wait(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
 int tg_verb_hold(int argc, char **argv);
@@ -67,6 +69,8 @@ bool tg_open_client(const char *verb, struct tg_client *c, bool may_start);
 int tg_ask(const char *verb, struct tg_client *c, json_t *request, json_t **ret);
 /* Complains with c->text and returns the exit code of a client error. */
 int tg_report(const char *verb, const struct tg_client *c, int err);
+/* Prints the broker's answer, less its "ok", and nothing else (W16). TG_EXIT_OK, or a complaint. */
+int tg_print_json(const char *verb, json_t *reply);
 /* Flushes standard output: ok, or TG_EXIT_FAILED with a complaint when it could not be written. */
 int tg_flushed(const char *verb, int ok);
 
