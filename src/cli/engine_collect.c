@@ -32,6 +32,11 @@ static void look(struct tg_run *run, struct tg_run_entry *entry)
         if (r == -EIO)
             tg_engine_fault(run->engine, &part->ticket, &part->fault);
         entry->open--;
+        if (entry->open == 0) {
+            pthread_mutex_lock(&run->lock);
+            run->waiting_of[entry->tenant]--;
+            pthread_mutex_unlock(&run->lock);
+        }
     }
 }
 
@@ -95,8 +100,6 @@ static void collected(struct tg_run *run, struct tg_run_entry *entry)
     run->queued--;
     run->collected++;
     run->in_use[entry->level] -= entry->count;
-    if (!entry->word)
-        run->waiting_of[entry->tenant]--;
     run->failed |= ferror(stdout) != 0;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
@@ -129,17 +132,21 @@ static bool take(struct tg_run *run, struct tg_run_entry ***last, bool may_wait)
 }
 
 /* One pass over the list, which holds what was there when it began; prints what ended. In input order an
- * entry is printed only when all before it were. Returns how many were. */
-static uint32_t pass(struct tg_run *run, struct tg_run_entry **list, struct tg_run_entry ***last)
+ * entry is printed only when all before it were; stuck says to look at those behind it all the same. Returns
+ * how many were printed. */
+static uint32_t pass(struct tg_run *run, struct tg_run_entry **list, struct tg_run_entry ***last, bool stuck)
 {
+    bool printing = true;
     uint32_t n = 0;
     struct tg_run_entry **at = list;
     while (*at) {
         struct tg_run_entry *entry = *at;
         look(run, entry);
-        if (entry->open > 0) {
-            if (!run->in_completion_order)
-                break;
+        if (entry->open > 0 && !run->in_completion_order)
+            printing = false;
+        if (!printing && !stuck)
+            break;
+        if (entry->open > 0 || !printing) {
             at = &entry->next;
             continue;
         }
@@ -168,14 +175,16 @@ void *tg_run_collect(void *context)
     struct tg_run *run = context;
     struct tg_run_entry *list = NULL, **last = &list;
     uint64_t shown = 0;
+    bool stuck = false;
     while (take(run, &last, list == NULL) || list) {
-        bool moved = pass(run, &list, &last) > 0;
+        bool moved = pass(run, &list, &last, stuck) > 0;
         uint64_t now = run->progress ? tg_clock_mono_ns() : 0;
         if (run->progress && now - shown >= PROGRESS_NS) {
             shown = now;
             tg_run_progress(run);
         }
-        if (!moved && list)
+        stuck = !moved && list;
+        if (stuck)
             wait_for(run, list, run->in_completion_order ? LOOK_NS : SLICE_NS);
     }
     fflush(stdout);

@@ -68,7 +68,7 @@ struct tg_run {
     struct tg_run_entry *first, **last;
     uint32_t queued; /* entries not collected */
     uint32_t in_use[TG_PRIORITY_LEVELS];
-    uint64_t waiting_of[TG_TENANTS]; /* entries of a tenant not collected */
+    uint64_t waiting_of[TG_TENANTS]; /* entries of a tenant whose end is not known */
     uint64_t collected;
     bool fed;    /* no entry will follow */
     bool failed; /* standard output cannot be written */
