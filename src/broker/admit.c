@@ -15,6 +15,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "broker/busy.h"
 #include "broker/explain.h"
 #include "broker/growth.h"
 #include "machine/load.h"
@@ -23,6 +24,7 @@
 
 #define RECHECK_FIRST_MS 100u
 #define RECHECK_MAX_MS 1000u
+#define RECHECK_LOAD_MS 250u
 #define SIZE_FRESH_MS 1000u
 #define TAIL_FRESH_MS 100u
 
@@ -30,6 +32,7 @@ struct plan {
     struct tg_pass pass;
     size_t n;             /* grants */
     bool telemetry;       /* somebody is held back by what changes without an event */
+    bool load;            /* and by the load, which changes quickly */
     bool measuring_helps; /* somebody would fit if the holders had grown into their promises */
     size_t n_before;      /* grants decided before the first of those */
 };
@@ -40,7 +43,7 @@ struct tg_gates tg_admit_gates(struct tg_broker *b)
     if (b->cores == 0 || now - b->size_read_ms >= SIZE_FRESH_MS) {
         struct tg_memory memory;
         b->cores = tg_usable_cores(&b->root);
-        b->total_mb = tg_memory_read(&b->root, &memory) == 0 ? memory.total_mb : 0;
+        b->total_mb = tg_memory_read(&b->root, b->config.zfs_arc, &memory) == 0 ? memory.total_mb : 0;
         b->size_read_ms = now;
     }
     return tg_config_gates(&b->config, b->cores);
@@ -53,13 +56,9 @@ void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool meas
                          .heavy_holders = q->heavy_holders,
                          .booked_mb = q->promised_mb,
                          .reserved_mb = tg_growth_reserved_mb(q, measured)};
-    struct tg_load load;
-    if (gates->load_limit_milli != TG_LOAD_OFF && tg_load_read(&b->root, &load) == 0) {
-        u.load_known = true;
-        u.load_milli = load.effective_milli;
-    }
+    tg_busy_usage(b, gates, &u);
     struct tg_memory memory;
-    if (tg_memory_read(&b->root, &memory) == 0) {
+    if (tg_memory_read(&b->root, b->config.zfs_arc, &memory) == 0) {
         u.mem_known = true;
         u.mem_available_mb = memory.available_mb;
         u.mem_total_mb = memory.total_mb;
@@ -76,7 +75,8 @@ void tg_admit_measure_if_due(struct tg_broker *b)
 static bool is_telemetry(enum tg_why why)
 {
     return why == TG_WHY_MEMORY || why == TG_WHY_MEMORY_UNKNOWN || why == TG_WHY_LOAD ||
-           why == TG_WHY_LOAD_UNKNOWN;
+           why == TG_WHY_LOAD_UNKNOWN || why == TG_WHY_PRESSURE_MEMORY || why == TG_WHY_PRESSURE_CPU ||
+           why == TG_WHY_PRESSURE_UNKNOWN;
 }
 
 static int push_grant(struct tg_broker *b, struct plan *plan, struct tg_grant grant)
@@ -97,6 +97,7 @@ static void note_refusal(struct plan *plan, const struct tg_gates *gates, const 
                          const struct tg_verdict *v)
 {
     plan->telemetry |= is_telemetry(v->why);
+    plan->load |= v->why == TG_WHY_LOAD;
     if (v->why != TG_WHY_MEMORY || plan->measuring_helps || usage->reserved_mb == 0)
         return;
     if (tg_sat_add_u64(v->need, gates->floor_mb) > usage->mem_available_mb)
@@ -211,7 +212,7 @@ static void full_pass(struct tg_broker *b)
     if (wait > 0)
         arm_recheck(b, wait);
     else if (plan.telemetry)
-        arm_recheck(b, b->recheck_ms);
+        arm_recheck(b, plan.load && b->recheck_ms > RECHECK_LOAD_MS ? RECHECK_LOAD_MS : b->recheck_ms);
     else
         uv_timer_stop(&b->recheck_timer);
 }

@@ -6,6 +6,7 @@
  *   peer.c    connections: frames in, replies out, bounds on both
  *   ops.c     one handler a message; ops_X.c those of their own file (ops.h)
  *   admit.c   the decision: gathers usage, runs the policy's pass, books, replies
+ *   busy.c    the load and pressure that a decision sees
  *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
  *   watch.c   death of owners as events; cancellation's second signal
@@ -135,6 +136,13 @@ struct tg_broker {
     bool tail_valid;
     uint64_t tail_ms;
     uint64_t recheck_ms; /* present interval */
+
+    /* How busy the processors are; busy.c. */
+    struct tg_load_watch load_watch;
+    bool load_ended;        /* some job has, since the last reading */
+    uint64_t group_read_us; /* of one's own group, at the last reading */
+    uint64_t group_used_us;
+    uint64_t group_waited_us;
 
     /* How far the holders have grown; growth.c. */
     uv_timer_t sample_timer;

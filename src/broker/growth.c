@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "broker/busy.h"
 #include "broker/log.h"
 #include "machine/memory.h"
 
@@ -14,7 +15,7 @@
 #define MEASURE_SHARE 100u /* for decisions, measuring takes at most this part of the time */
 #define OVER_LEAST_MB 8u   /* a program is that large before it does anything */
 #define SAMPLE_FIRST_MS 100u
-#define SAMPLE_MAX_MS 2000u
+#define SAMPLE_MAX_MS 1000u
 #define SAMPLE_SHARE 500u    /* the sampler's part of a core */
 #define KEEP_EVERY_MS 10000u /* a peak that grew is written this often; the end writes the last one */
 
@@ -89,14 +90,15 @@ void tg_growth_saw(struct tg_broker *b, struct tg_ticket *t, uint64_t mb)
 {
     if (mb <= t->peak_mb)
         return;
+    bool far_above = !t->over_estimate && tg_growth_is_over(mb, t->est_mb);
     t->peak_mb = mb;
-    if (!t->over_estimate && tg_growth_is_over(mb, t->est_mb)) {
+    if (far_above) {
         t->over_estimate = true;
         tg_log("ticket %llu uses %llu MB, its estimate was %llu MB (%s): %s", (unsigned long long)t->id,
                (unsigned long long)mb, (unsigned long long)t->est_mb, tg_source_name(t->est_source), t->cmd);
     }
     uint64_t now = tg_broker_now_ms(b);
-    if (t->saved && now - t->peak_kept_ms >= KEEP_EVERY_MS) {
+    if (t->saved && (far_above || now - t->peak_kept_ms >= KEEP_EVERY_MS)) {
         t->peak_kept_ms = now;
         tg_life_touch(b, t);
     }
@@ -143,6 +145,7 @@ static void on_sample(uv_timer_t *timer)
     if (b->queue.n_holders == 0)
         return;
     tg_growth_measure(b);
+    tg_busy_tick(b);
     b->sample_ms = b->sample_ms * 2 < SAMPLE_MAX_MS ? b->sample_ms * 2 : SAMPLE_MAX_MS;
     uv_timer_start(timer, on_sample, sample_pause_ms(b), 0);
 }

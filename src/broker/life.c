@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "broker/busy.h"
 #include "broker/waits.h"
 #include "proto/fields.h"
 
@@ -69,6 +70,7 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
     t->saved = true;
     t->resident_mb = 0;
     b->holder_came = true;
+    tg_busy_granted(b, t);
     set_dirty(b, t, false);
     store_worked(b);
     tg_queue_set_state(&b->queue, t, TG_HOLD);
@@ -119,6 +121,8 @@ static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, co
 {
     tg_life_came_back(b, t);
     tg_queue_remove(&b->queue, t);
+    if (t->state == TG_HOLD)
+        tg_busy_ended(b, t);
     struct tg_peer *peer = t->peer;
     bool due = t->reply_due;
     /* A client that has read HOLD, and is about to acknowledge it, expects no more answers. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broker/busy.h"
 #include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
@@ -57,6 +58,7 @@ void tg_broker_store_failed(struct tg_broker *b)
 static void on_recheck(uv_timer_t *timer)
 {
     struct tg_broker *b = timer->data;
+    tg_busy_tick(b);
     b->recheck_ms = b->recheck_ms * 2 < RECHECK_MAX_MS ? b->recheck_ms * 2 : RECHECK_MAX_MS;
     b->pass_due = true;
 }

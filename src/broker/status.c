@@ -47,17 +47,35 @@ static json_t *milli(uint64_t value, bool known)
     return known ? json_real((double)value / 1000.0) : json_null();
 }
 
-json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
+/* The load that the gate goes by; with the gate off, that of the machine. */
+static json_t *load_object(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
 {
-    json_t *slots = json_object();
-    set_number(slots, "limit", g->slots);
-    set_number(slots, "held", u->slots_held);
     json_t *load = json_object();
     struct tg_load now;
+    bool on = g->load_limit_milli != TG_LOAD_OFF;
     bool known = tg_load_read(&b->root, &now) == 0;
-    set(load, "limit", milli(g->load_limit_milli, g->load_limit_milli != TG_LOAD_OFF));
-    set(load, "now", milli(known ? now.effective_milli : 0, known));
+    set(load, "limit", milli(g->load_limit_milli, on));
+    if (on)
+        set(load, "now", milli(u->load_milli, u->load_known));
+    else
+        set(load, "now", milli(known ? now.effective_milli : 0, known));
     set(load, "one_minute", milli(known ? now.one_minute_milli : 0, known));
+    set(load, "closed", json_boolean(on && u->load_closed));
+    set(load, "opens_below", milli(tg_sat_sub_u64(g->load_limit_milli, g->load_margin_milli), on));
+    return load;
+}
+
+/* Percentages of the last 10 s; null where the gate is off or nothing can be read. */
+static json_t *pressure_object(uint32_t limit, uint32_t now, bool unknown)
+{
+    json_t *o = json_object();
+    set(o, "limit", limit > 0 ? json_real(limit / 100.0) : json_null());
+    set(o, "now", limit > 0 && !unknown ? json_real(now / 100.0) : json_null());
+    return o;
+}
+
+static json_t *memory_object(const struct tg_gates *g, const struct tg_usage *u)
+{
     json_t *memory = json_object();
     set_number(memory, "floor_mb", g->floor_mb);
     set_number_or_null(memory, "available_mb", u->mem_available_mb, u->mem_known);
@@ -65,10 +83,22 @@ json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const str
     set_number(memory, "reserved_mb", u->reserved_mb);
     set_number(memory, "booked_mb", u->booked_mb);
     set_number_or_null(memory, "budget_mb", g->budget_mb, g->budget_mb != TG_NO_BUDGET);
+    return memory;
+}
+
+json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
+{
+    json_t *slots = json_object();
+    set_number(slots, "limit", g->slots);
+    set_number(slots, "held", u->slots_held);
+    json_t *pressure = json_object();
+    set(pressure, "memory", pressure_object(g->pressure_memory, u->pressure_memory, u->pressure_unknown));
+    set(pressure, "cpu", pressure_object(g->pressure_cpu, u->pressure_cpu, u->pressure_unknown));
     json_t *gates = json_object();
     set(gates, "slots", slots);
-    set(gates, "load", load);
-    set(gates, "memory", memory);
+    set(gates, "load", load_object(b, g, u));
+    set(gates, "memory", memory_object(g, u));
+    set(gates, "pressure", pressure);
     set_number(gates, "backfill_mb", g->backfill_mb);
     set_number(gates, "overtake_bound", g->overtake_bound);
     set(gates, "draining", json_boolean(b->config.drain));

@@ -16,6 +16,7 @@
 enum {
     TG_EXIT_OK = 0,
     TG_EXIT_TIMEOUT_VERDICT = 1, /* wait-admit: TIMEOUT */
+    TG_EXIT_NOT_DONE = 1,        /* engine run: an item did not end DONE */
     TG_EXIT_USAGE = 2,           /* a wrong argument, nothing was enqueued */
     TG_EXIT_NEVER_FITS = 123,
     TG_EXIT_WAITED = 124, /* run: waited too long */
@@ -50,6 +51,7 @@ int tg_verb_config(int argc, char **argv);
 int tg_verb_stop(int argc, char **argv);
 int tg_verb_replay(int argc, char **argv);
 int tg_verb_demo(int argc, char **argv);
+int tg_verb_engine(int argc, char **argv); /* engine.c has the table of the verbs below it */
 
 /* True when called by the prototype's name, nx_swarm_queue: verdict lines are then the prototype's. */
 extern bool tg_prototype;
