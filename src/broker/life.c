@@ -159,7 +159,7 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
     if (tg_life_end(b, t, outcome, -1, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
-    tg_waits_ended(b, t, outcome, -1);
+    tg_waits_ended(b, t, outcome, t->main_status);
     set_dirty(b, t, false);
     struct tg_ended *e = calloc(1, sizeof(*e));
     if (!e) { /* the next broker finds the same */
