@@ -36,6 +36,7 @@ struct tg_broker_options {
     const char *state_dir;
     const char *machine_root; /* "" for the real machine */
     int ready_fd;             /* -1: nobody waits for the word */
+    uint64_t liveness_ms;     /* how long an owner may live or not, for all anybody knows (L10) */
     bool idle_exit_given;
     uint64_t idle_exit_ms;
 };
@@ -103,6 +104,7 @@ struct tg_broker {
     bool socket_bound; /* the file at socket_path is ours */
     bool stopping;
     uint64_t started_ms; /* CLOCK_BOOTTIME */
+    uint64_t liveness_ms;
 
     struct tg_store *store;
     struct tg_store_report store_report;
