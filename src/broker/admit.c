@@ -251,6 +251,21 @@ static bool append_to_tail(struct tg_broker *b)
     return true;
 }
 
+void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
+                   bool (*visit)(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead),
+                   void *ctx)
+{
+    const struct tg_queue *q = &b->queue;
+    struct tg_pass pass;
+    tg_pass_begin(&pass, gates, usage);
+    for (size_t i = 0; i < q->n_waiters; i++) {
+        struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
+        struct tg_verdict v = tg_pass_next(&pass, &c);
+        if (!visit(ctx, q->waiters[i], &v, i))
+            return;
+    }
+}
+
 const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket *t, const char **ret_text)
 {
     const char *why = NULL;

@@ -55,6 +55,7 @@ struct tg_ended {
 };
 
 struct tg_broker;
+struct tg_wait;
 
 struct tg_peer {
     struct tg_broker *broker;
@@ -63,12 +64,13 @@ struct tg_peer {
     uid_t uid;
     pid_t pid;
     struct tg_ticket *tickets; /* those whose answer is awaited here */
+    struct tg_wait *wait;      /* or the ends of tickets */
     size_t out_bytes;          /* written and not taken by the other side yet */
     uint64_t moved_ms;         /* loop time of the last byte that moved while something was half done */
     bool closing;
     bool closes_when_drained; /* nothing more is read */
     bool reading;
-    bool blocked; /* an admit of it awaits the decision: answers keep their order */
+    bool blocked; /* an admit or a wait of it has no answer yet: answers keep their order */
     bool queued;  /* has messages left for the next iteration */
     TAILQ_ENTRY(tg_peer) link;
     TAILQ_ENTRY(tg_peer) queue_link;
@@ -91,6 +93,7 @@ struct tg_broker {
     uv_timer_t sweep_timer;    /* peers in the middle of something */
     uv_timer_t checkpoint_timer;
     uv_timer_t idle_timer;
+    uv_timer_t waits_timer; /* ends whose status nobody has told yet */
 
     struct tg_root root;
     char boot_id[TG_BOOT_ID_BYTES];
@@ -115,6 +118,7 @@ struct tg_broker {
     size_t n_peers;
     size_t in_bytes; /* of all peers */
     size_t out_bytes;
+    TAILQ_HEAD(, tg_wait) waits;
     char read_buf[65536];
 
     /* Decisions. */
@@ -208,6 +212,11 @@ const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket
 struct tg_gates tg_admit_gates(struct tg_broker *b);
 /* What is in use; reads the machine. Reservations as if nobody had grown, unless measured. */
 void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret);
+/* Hands out every waiter in order with the verdict that a decision would give it now, until visit returns
+ * false. Changes nothing; visit must not either. */
+void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
+                   bool (*visit)(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead),
+                   void *ctx);
 /* Asks the operating system how far each holder has grown, unless that was done just now. */
 void tg_admit_measure_if_due(struct tg_broker *b);
 
@@ -259,6 +268,9 @@ void tg_adopt_over(struct tg_broker *b);
 
 /* ---- status.c */
 
+/* A ticket, and the gates, as status shows them. */
+json_t *tg_status_ticket(const struct tg_ticket *t, uint64_t now_ms);
+json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u);
 /* The answer to status as a whole frame, in memory that the caller frees. 0 or -errno. */
 int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len);
 

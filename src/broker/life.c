@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "broker/busy.h"
+#include "broker/waits.h"
 #include "proto/fields.h"
 
 /* Something was given back, or the order changed: the next decision looks at the whole queue. */
@@ -143,6 +144,7 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
         return err;
     }
     leave(b, t, code, text);
+    tg_waits_ended(b, t, outcome, status);
     tg_life_free(b, t);
     tg_broker_mind_idle(b);
     return 0;
@@ -155,6 +157,7 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
     if (tg_life_end(b, t, outcome, -1, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
+    tg_waits_ended(b, t, outcome, -1);
     set_dirty(b, t, false);
     struct tg_ended *e = calloc(1, sizeof(*e));
     if (!e) { /* the next broker finds the same */

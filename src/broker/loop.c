@@ -22,6 +22,7 @@
 #include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
+#include "broker/waits.h"
 #include "machine/proc.h"
 #include "proto/paths.h"
 
@@ -99,6 +100,11 @@ static void on_checkpoint(uv_timer_t *timer)
         tg_store_checkpoint(b->store);
 }
 
+static void on_waits(uv_timer_t *timer)
+{
+    tg_waits_due(timer->data);
+}
+
 static void timer_init(struct tg_broker *b, uv_timer_t *timer)
 {
     uv_timer_init(&b->loop, timer);
@@ -114,7 +120,7 @@ void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms)
         {&b->recheck_timer, on_recheck},       {&b->adopt_timer, on_adopt},
         {&b->store_timer, on_store},           {&b->kill_timer, on_kill},
         {&b->sweep_timer, on_sweep},           {&b->liveness_timer, on_liveness},
-        {&b->checkpoint_timer, on_checkpoint},
+        {&b->checkpoint_timer, on_checkpoint}, {&b->waits_timer, on_waits},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].timer == timer)
@@ -269,9 +275,9 @@ static void loop_init(struct tg_broker *b)
     b->loop.data = b;
     uv_pipe_init(&b->loop, &b->listener, 0);
     b->listener.data = b;
-    uv_timer_t *timers[] = {&b->recheck_timer,    &b->adopt_timer,    &b->store_timer,
-                            &b->kill_timer,       &b->liveness_timer, &b->sweep_timer,
-                            &b->checkpoint_timer, &b->idle_timer,     &b->sample_timer};
+    uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
+                            &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
+                            &b->sample_timer,   &b->waits_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);
@@ -441,6 +447,7 @@ int tg_broker_run(const struct tg_broker_options *options)
     TAILQ_INIT(&b->peers);
     TAILQ_INIT(&b->more);
     TAILQ_INIT(&b->ended);
+    TAILQ_INIT(&b->waits);
     loop_init(b);
     int err = start(b, options, other, why, sizeof(why));
     if (err == -EALREADY) {

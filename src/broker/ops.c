@@ -12,6 +12,7 @@
 
 #include "broker/growth.h"
 #include "broker/log.h"
+#include "broker/waits.h"
 #include "proto/fields.h"
 
 json_t *tg_ops_usage(const char *op, const char *rule)
@@ -112,6 +113,8 @@ static json_t *done_late(struct tg_broker *b, uint64_t id, uint64_t status, uint
     struct tg_filled filled;
     if (tg_store_fill_status(b->store, id, (int64_t)status, peak_mb, &filled) != 0)
         return tg_ops_store_refused(b);
+    if (filled.found)
+        tg_waits_status(b, id, (int64_t)status);
     return done_reply(0, filled.peak_mb, filled.est_mb);
 }
 
@@ -301,6 +304,7 @@ static const struct {
     {"ack", op_ack},       {"park", op_park},     {"done", op_done},        {"release", op_release},
     {"status", op_status}, {"cancel", op_cancel}, {"prio", op_prio},        {"config", op_config},
     {"stop", op_stop},     {"hold", tg_op_hold},  {"resume", tg_op_resume}, {"history", tg_op_history},
+    {"why", tg_op_why},    {"wait", tg_op_wait},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

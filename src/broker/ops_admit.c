@@ -29,6 +29,8 @@ struct request {
     char *cmd; /* owned, like cwd */
     char *cwd;
     const char *parent; /* borrowed from the message, or NULL */
+    const char *key;    /* "": none */
+    bool tell_existing; /* that key in use: say by whom, instead of refusing */
     const char *store;
 };
 
@@ -96,6 +98,20 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     return 0;
 }
 
+static int read_key(const json_t *m, struct request *r, json_t **ret_error)
+{
+    const char *then = "refuse";
+    r->key = "";
+    if (tg_field_string(m, "key", TG_KEY_BYTES, &r->key) == -EINVAL || !tg_key_valid(r->key))
+        return refuse(ret_error, TG_ERR_USAGE,
+                      "key must be a text of at most 256 bytes without control characters, or null");
+    if (tg_field_string(m, "if_exists", 16, &then) == -EINVAL ||
+        (strcmp(then, "refuse") != 0 && strcmp(then, "tell") != 0))
+        return refuse(ret_error, TG_ERR_USAGE, "if_exists must be refuse or tell, or null");
+    r->tell_existing = strcmp(then, "tell") == 0;
+    return 0;
+}
+
 static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **ret_error)
 {
     const char *tenant = NULL;
@@ -109,6 +125,9 @@ static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **re
     if (tg_field_string(m, "parent", TG_PARENT_BYTES, &r->parent) == -EINVAL ||
         tg_field_string(m, "store", TG_REQUEST_MAX_BYTES, &r->store) == -EINVAL)
         return refuse(ret_error, TG_ERR_USAGE, "parent and store must be texts, or null");
+    int err = read_key(m, r, ret_error);
+    if (err)
+        return err;
     if (tenant) {
         char *shown = tg_display_text(tenant, TG_TENANT_BYTES);
         snprintf(r->tenant, sizeof(r->tenant), "%s", shown ? shown : "");
@@ -316,7 +335,7 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     json_t *error = NULL;
     if (fit(b, peer->uid, r, &error))
         return error;
-    struct tg_ticket *t = tg_ticket_new(r->tenant, r->cmd, r->cwd, "");
+    struct tg_ticket *t = tg_ticket_new(r->tenant, r->cmd, r->cwd, r->key);
     if (!t)
         return tg_error_reply(TG_ERR_STORE, "out of memory");
     t->id = b->next_id;
@@ -351,6 +370,18 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     return NULL;
 }
 
+/* V8: the same thing waits or runs already. Nothing is enqueued. */
+static json_t *exists(const struct request *r, const struct tg_ticket *t)
+{
+    const char *state = tg_ticket_state_name(t->state);
+    if (r->tell_existing)
+        return json_pack("{s:b,s:s,s:I,s:i,s:s,s:s}", "ok", 1, "state", "EXISTS", "ticket", (json_int_t)t->id,
+                         "pid", (int)t->owner.pid, "existing", state, "cmd", t->cmd);
+    return tg_error_reply(TG_ERR_EXISTS, "key '%s' is in use: ticket %llu %s (process %d: %.200s)", r->key,
+                          (unsigned long long)t->id, t->state == TG_HOLD ? "runs" : "waits",
+                          (int)t->owner.pid, t->cmd);
+}
+
 /* The ticket of this very process; one that a former process of the same number left ends here. Start times
  * are counted in hundredths of a second: a number that comes again within one is told apart by the pidfd,
  * which stays with the process it was opened on. */
@@ -382,7 +413,10 @@ static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request 
     struct tg_ticket *parent = held_parent(b, r);
     if (parent)
         return tg_ops_hold_reply(b, parent, "nested");
-    return t ? resume(b, peer, r, t) : enqueue(b, peer, r, &owner);
+    if (t)
+        return resume(b, peer, r, t);
+    t = tg_keys_find(&b->queue.by_key, peer->uid, r->key);
+    return t ? exists(r, t) : enqueue(b, peer, r, &owner);
 }
 
 void tg_ops_admit(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

@@ -139,7 +139,10 @@ int tg_queue_add(struct tg_queue *q, struct tg_ticket *t)
     if (err)
         return err;
     err = tg_map_put(&q->by_pid, (uint64_t)t->owner.pid, t);
+    if (!err)
+        err = tg_keys_add(&q->by_key, t);
     if (err) {
+        tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
         tg_map_remove(&q->by_id, t->id);
         return err;
     }
@@ -152,6 +155,7 @@ void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t)
     leave(q, t);
     tg_map_remove(&q->by_id, t->id);
     tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+    tg_keys_remove(&q->by_key, t);
 }
 
 void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_state state)
@@ -211,5 +215,6 @@ void tg_queue_done(struct tg_queue *q)
     free_all(q->aside, q->n_aside);
     tg_map_done(&q->by_id);
     tg_map_done(&q->by_pid);
+    tg_keys_done(&q->by_key);
     *q = (struct tg_queue){0};
 }

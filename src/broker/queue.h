@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The living tickets in memory: waiters in rank order (A1), holders, parked ones, those that a person keeps
- * back, and two indexes (id, pid of the owner). The sums that a decision needs are kept up to date, so that a
- * decision does not add up the holders. No I/O, no clock, no store; whoever changes a ticket's state,
+ * back, and three indexes (id, pid of the owner, key). The sums that a decision needs are kept up to date, so
+ * that a decision does not add up the holders. No I/O, no clock, no store; whoever changes a ticket's state,
  * priority, estimate or slots does it through here.
  *
  * Room for every ticket in every list is made when it is added: a change of state never fails.
@@ -10,6 +10,7 @@
 #ifndef TG_BROKER_QUEUE_H
 #define TG_BROKER_QUEUE_H
 
+#include "broker/keys.h"
 #include "broker/map.h"
 #include "broker/ticket.h"
 
@@ -26,6 +27,7 @@ struct tg_queue {
     size_t room; /* of each array */
     struct tg_map by_id;
     struct tg_map by_pid;
+    struct tg_keys by_key;
     uint64_t zero_slot_waiters;
     uint64_t slots_held;
     uint64_t promised_mb;   /* estimates of all holders */

@@ -86,7 +86,7 @@ static json_t *memory_object(const struct tg_gates *g, const struct tg_usage *u)
     return memory;
 }
 
-static json_t *gates_object(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
+json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
 {
     json_t *slots = json_object();
     set_number(slots, "limit", g->slots);
@@ -153,6 +153,11 @@ static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
     return o;
 }
 
+json_t *tg_status_ticket(const struct tg_ticket *t, uint64_t now_ms)
+{
+    return t->state == TG_HOLD ? holder_object(t, now_ms) : waiter_object(t, now_ms);
+}
+
 /* v: the verdict on it, when the policy is asked about it. */
 static void set_why(const struct tg_broker *b, json_t *o, const struct tg_ticket *t,
                     const struct tg_verdict *v, size_t ahead)
@@ -190,23 +195,31 @@ static void put_others(struct tg_broker *b, struct tg_frame_writer *w, bool firs
     }
 }
 
+struct waiters {
+    struct tg_broker *broker;
+    struct tg_frame_writer *w;
+    uint64_t now_ms;
+};
+
+static bool put_waiter(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead)
+{
+    struct waiters *ws = ctx;
+    if (v->kind != TG_QUEUE && !tg_admit_not_asked(ws->broker, t, NULL))
+        ws->broker->pass_due = true; /* the machine has changed since the last decision */
+    json_t *o = waiter_object(t, ws->now_ms);
+    set_why(ws->broker, o, t, v, ahead);
+    put_element(ws->w, ahead == 0, o);
+    return true;
+}
+
 /* Every waiter judged by the policy's pass, to its end. Each is written and forgotten: ten thousand of them
  * as one tree of values would keep everybody waiting. */
 static void put_waiters(struct tg_broker *b, struct tg_frame_writer *w, const struct tg_gates *gates,
                         const struct tg_usage *usage, uint64_t now_ms)
 {
     const struct tg_queue *q = &b->queue;
-    struct tg_pass pass;
-    tg_pass_begin(&pass, gates, usage);
-    for (size_t i = 0; i < q->n_waiters; i++) {
-        struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
-        struct tg_verdict v = tg_pass_next(&pass, &c);
-        if (v.kind != TG_QUEUE && !tg_admit_not_asked(b, q->waiters[i], NULL))
-            b->pass_due = true; /* the machine has changed since the last decision */
-        json_t *o = waiter_object(q->waiters[i], now_ms);
-        set_why(b, o, q->waiters[i], &v, i);
-        put_element(w, i == 0, o);
-    }
+    struct waiters ws = {b, w, now_ms};
+    tg_admit_each(b, gates, usage, put_waiter, &ws);
     put_others(b, w, q->n_waiters == 0, q->aside, q->n_aside, now_ms);
     put_others(b, w, q->n_waiters + q->n_aside == 0, q->parked, q->n_parked, now_ms);
 }
@@ -251,7 +264,7 @@ int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len)
     tg_frame_put_text(&w, ",\"store\":");
     tg_frame_put_json(&w, store_object(b));
     tg_frame_put_text(&w, ",\"gates\":");
-    tg_frame_put_json(&w, gates_object(b, &gates, &usage));
+    tg_frame_put_json(&w, tg_status_gates(b, &gates, &usage));
     tg_frame_put_text(&w, ",\"holders\":[");
     for (size_t i = 0; i < b->queue.n_holders; i++)
         put_element(&w, i == 0, holder_object(b->queue.holders[i], now_ms));

@@ -17,6 +17,7 @@
 #include <tidegate/policy.h>
 
 #include "machine/proc.h"
+#include "proto/fields.h"
 
 struct tg_peer;
 struct tg_watch;
@@ -31,7 +32,7 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 #define TG_TENANT_BYTES 256u
 #define TG_CMD_BYTES 1024u
 #define TG_CWD_BYTES 4096u
-#define TG_KEY_BYTES 256u
+#define TG_KEY_BYTES TG_KEY_MAX_BYTES
 
 /* Where an estimate or a run time comes from. The numbers stand in the store. */
 enum tg_source { TG_SOURCE_NONE = 0, TG_SOURCE_STATED = 1, TG_SOURCE_LEARNED = 2, TG_SOURCE_DEFAULT = 3 };
@@ -85,7 +86,8 @@ struct tg_ticket {
     uint64_t kill_at_ms;       /* monotonic; 0: no cancellation runs */
     uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
     struct tg_watch *watch;
-    struct tg_peer *peer; /* who waits for the answer */
+    struct tg_peer *peer;       /* who waits for the answer */
+    struct tg_ticket *key_next; /* of those whose key has the same hash */
     struct tg_ticket *peer_next;
     struct tg_ticket *peer_prev;
 };

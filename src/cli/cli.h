@@ -16,6 +16,7 @@
 enum {
     TG_EXIT_OK = 0,
     TG_EXIT_TIMEOUT_VERDICT = 1, /* wait-admit: TIMEOUT */
+    TG_EXIT_NOT_DONE = 1,        /* engine run: an item did not end DONE */
     TG_EXIT_USAGE = 2,           /* a wrong argument, nothing was enqueued */
     TG_EXIT_NEVER_FITS = 123,
     TG_EXIT_WAITED = 124, /* run: waited too long */
@@ -36,6 +37,8 @@ int tg_verb_run(int argc, char **argv);
 int tg_verb_wait_admit(int argc, char **argv);
 int tg_verb_release(int argc, char **argv);
 int tg_verb_status(int argc, char **argv);
+int tg_verb_why(int argc, char **argv);
+int tg_verb_wait(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
 int tg_verb_hold(int argc, char **argv);
@@ -47,6 +50,7 @@ int tg_verb_config(int argc, char **argv);
 int tg_verb_stop(int argc, char **argv);
 int tg_verb_replay(int argc, char **argv);
 int tg_verb_demo(int argc, char **argv);
+int tg_verb_engine(int argc, char **argv); /* engine.c has the table of the verbs below it */
 
 /* True when called by the prototype's name, nx_swarm_queue: verdict lines are then the prototype's. */
 extern bool tg_prototype;
@@ -67,6 +71,8 @@ bool tg_open_client(const char *verb, struct tg_client *c, bool may_start);
 int tg_ask(const char *verb, struct tg_client *c, json_t *request, json_t **ret);
 /* Complains with c->text and returns the exit code of a client error. */
 int tg_report(const char *verb, const struct tg_client *c, int err);
+/* Prints the broker's answer, less its "ok", and nothing else (W16). TG_EXIT_OK, or a complaint. */
+int tg_print_json(const char *verb, json_t *reply);
 /* Flushes standard output: ok, or TG_EXIT_FAILED with a complaint when it could not be written. */
 int tg_flushed(const char *verb, int ok);
 

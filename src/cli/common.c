@@ -111,6 +111,19 @@ const char *tg_shown_field(const json_t *object, const char *key)
     return out;
 }
 
+int tg_print_json(const char *verb, json_t *reply)
+{
+    json_object_del(reply, "ok");
+    char *text = json_dumps(reply, JSON_INDENT(2));
+    if (!text) {
+        tg_complain(verb, "no memory");
+        return TG_EXIT_FAILED;
+    }
+    puts(text);
+    free(text);
+    return TG_EXIT_OK;
+}
+
 int tg_flushed(const char *verb, int ok)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -15,6 +15,9 @@ static const struct tg_verb verbs[] = {
      "wait for a turn on behalf of a process (0 GRANT, 1 TIMEOUT)"},
     {"release", tg_verb_release, "PID", "give back what wait-admit got for a process"},
     {"status", tg_verb_status, "[--json]", "who holds, who waits and why"},
+    {"why", tg_verb_why, "[--json] ID", "what keeps a ticket waiting: the gate, its numbers, who holds"},
+    {"wait", tg_verb_wait, "[--timeout DUR] ID... | --all",
+     "return when tickets have ended; exits as the first that did not end with 0"},
     {"cancel", tg_verb_cancel, "ID", "take a ticket out of the queue, or end its command"},
     {"prio", tg_verb_prio, "ID LEVEL", "give a waiting ticket another priority"},
     {"hold", tg_verb_hold, "ID", "keep a waiting ticket back; it keeps its place and blocks nobody"},
@@ -27,6 +30,8 @@ static const struct tg_verb verbs[] = {
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
     {"replay", tg_verb_replay, "TRACE.swf --procs N [--policy fifo|easy|tidegate] [--json]",
      "run a recorded workload in virtual time through the same rules"},
+    {"engine", tg_verb_engine, "run|bench|dump [ARGUMENTS]",
+     "the resident engine: run work items, measure it, look into its buffers"},
     {"demo", tg_verb_demo, "[DIR]", "real files through both planes, with checks of what the rules promise"},
     {NULL, NULL, NULL, NULL},
 };

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char verb[] = "status";
@@ -117,19 +116,6 @@ static void print_human(const json_t *reply)
     print_trouble(store);
 }
 
-static int print_json(json_t *reply)
-{
-    json_object_del(reply, "ok");
-    char *text = json_dumps(reply, JSON_INDENT(2));
-    if (!text) {
-        tg_complain(verb, "no memory");
-        return TG_EXIT_FAILED;
-    }
-    puts(text);
-    free(text);
-    return TG_EXIT_OK;
-}
-
 int tg_verb_status(int argc, char **argv)
 {
     static const struct tg_option options[] = {{'j', "json", false}, {0, NULL, false}};
@@ -149,7 +135,7 @@ int tg_verb_status(int argc, char **argv)
     int code = tg_ask(verb, &c, json_pack("{s:s}", "op", "status"), &reply);
     if (code == TG_EXIT_OK) {
         if (json)
-            code = print_json(reply);
+            code = tg_print_json(verb, reply);
         else
             print_human(reply);
         code = tg_flushed(verb, code);
