@@ -104,7 +104,8 @@ static int subtract_inner(struct tg_broker *b, uint64_t *resident)
         return -ENOMEM;
     for (size_t i = 0; i < q->n_holders; i++) {
         struct find_holder f = {.broker = b, .self = q->holders[i]};
-        if (tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
+        if (!q->holders[i]->main_ended &&
+            tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
             inner[f.found->place] += resident[i];
     }
     for (size_t i = 0; i < q->n_holders; i++)
@@ -124,7 +125,7 @@ static int measure(struct tg_broker *b)
     uint64_t *resident = calloc(n, sizeof(*resident));
     int err = pids && resident ? 0 : -ENOMEM;
     for (size_t i = 0; i < n && !err; i++)
-        pids[i] = q->holders[i]->owner.pid;
+        pids[i] = q->holders[i]->main_ended ? 0 : q->holders[i]->owner.pid;
     if (!err)
         err = tg_trees_resident_mb(&b->root, pids, n, resident);
     if (!err && n > 1)

@@ -72,7 +72,7 @@ static void on_store(uv_timer_t *timer)
 
 static void on_kill(uv_timer_t *timer)
 {
-    tg_watch_kill_due(timer->data);
+    tg_survivors_due(timer->data);
 }
 
 static void on_liveness(uv_timer_t *timer)
@@ -382,8 +382,11 @@ static void close_loop(struct tg_broker *b)
     struct tg_ticket **lists[] = {b->queue.waiters, b->queue.holders, b->queue.parked};
     const size_t n[] = {b->queue.n_waiters, b->queue.n_holders, b->queue.n_parked};
     for (size_t i = 0; i < 3; i++) {
-        for (size_t j = 0; j < n[i]; j++)
+        for (size_t j = 0; j < n[i]; j++) {
             tg_watch_stop(lists[i][j]);
+            tg_survivors_drop(lists[i][j]);
+            tg_cancel_over(lists[i][j]);
+        }
     }
     uv_walk(&b->loop, close_handle, NULL);
     uv_run(&b->loop, UV_RUN_DEFAULT);

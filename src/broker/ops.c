@@ -3,44 +3,41 @@
  * One handler a message (docs/protocol.md). Messages are input: every field is checked before anything
  * happens, and a refused request has changed nothing. admit has a file of its own.
  */
-#include "broker/broker.h"
+#include "broker/ops.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "broker/log.h"
-#include "proto/fields.h"
 
-static json_t *usage(const char *op, const char *rule)
+json_t *tg_ops_usage(const char *op, const char *rule)
 {
     return tg_error_reply(TG_ERR_USAGE, "%s: %s", op, rule);
 }
 
-static json_t *store_refused(const struct tg_broker *b)
+json_t *tg_ops_store_refused(struct tg_broker *b)
 {
     return tg_error_reply(TG_ERR_STORE, "nothing has changed: the store refused (%s)",
                           tg_store_why(b->store));
 }
 
-static json_t *state_reply(const char *state)
+json_t *tg_ops_state_reply(const char *state)
 {
     return json_pack("{s:b,s:s}", "ok", 1, "state", state);
 }
 
-/* U1: everybody's own tickets; root's are everybody. */
-static bool may_touch(const struct tg_peer *peer, const struct tg_ticket *t)
+bool tg_ops_may_touch(const struct tg_peer *peer, const struct tg_ticket *t)
 {
     return peer->uid == 0 || peer->uid == t->uid;
 }
 
-/* The ticket a message names, or NULL and the refusal. */
-static struct tg_ticket *named(struct tg_broker *b, const struct tg_peer *peer, const json_t *m,
+struct tg_ticket *tg_ops_named(struct tg_broker *b, const struct tg_peer *peer, const json_t *m,
                                const char *op, json_t **ret_error)
 {
     uint64_t id;
     if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id)) {
-        *ret_error = usage(op, "ticket must be the number of a ticket");
+        *ret_error = tg_ops_usage(op, "ticket must be the number of a ticket");
         return NULL;
     }
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
@@ -48,7 +45,7 @@ static struct tg_ticket *named(struct tg_broker *b, const struct tg_peer *peer, 
         *ret_error = tg_error_reply(TG_ERR_GONE, "there is no ticket %llu", (unsigned long long)id);
         return NULL;
     }
-    if (!may_touch(peer, t)) {
+    if (!tg_ops_may_touch(peer, t)) {
         *ret_error = tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)id,
                                     (unsigned)t->uid);
         return NULL;
@@ -59,7 +56,7 @@ static struct tg_ticket *named(struct tg_broker *b, const struct tg_peer *peer, 
 static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     json_t *error = NULL;
-    struct tg_ticket *t = named(b, peer, m, "ack", &error);
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "ack", &error);
     json_decref(error); /* there is no reply to ack */
     if (!t || t->state != TG_HOLD || t->acked)
         return NULL;
@@ -73,96 +70,18 @@ static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m
 static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     json_t *error = NULL;
-    struct tg_ticket *t = named(b, peer, m, "park", &error);
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "park", &error);
     if (!t)
         return error;
     /* Another connection waits for it now: this one's giving up concerns nobody else. */
     if (t->state == TG_PARKED || (t->peer && t->peer != peer))
-        return state_reply("PARKED");
+        return tg_ops_state_reply("PARKED");
     if (t->state == TG_HOLD)
         return tg_ops_hold_reply(b, t, NULL);
     if (tg_life_park(b, t) != 0)
-        return store_refused(b);
+        return tg_ops_store_refused(b);
     tg_peer_detach(t);
-    return state_reply("PARKED");
-}
-
-static json_t *released_reply(unsigned n)
-{
-    return json_pack("{s:b,s:i}", "ok", 1, "released", (int)n);
-}
-
-static json_t *op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
-{
-    uint64_t id;
-    uint64_t status;
-    bool found = false;
-    if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id))
-        return usage("done", "ticket must be the number of a ticket");
-    if (tg_field_u64(m, "status", 0, UINT32_MAX, &status))
-        return usage("done", "status must be a wait status");
-    struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    if (!t) {
-        if (tg_store_fill_status(b->store, id, (int64_t)status, &found) != 0)
-            return store_refused(b);
-        return released_reply(0);
-    }
-    if (!may_touch(peer, t))
-        return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)id,
-                              (unsigned)t->uid);
-    /* The word of a nested wrapper, or of somebody confused, must not free what still runs. */
-    if (!tg_watch_is_dead(b, t))
-        return tg_error_reply(TG_ERR_BUSY, "the owner of ticket %llu, process %d, has not ended",
-                              (unsigned long long)id, (int)t->owner.pid);
-    enum tg_outcome outcome = t->cancelled ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DONE;
-    if (tg_life_end(b, t, outcome, (int64_t)status, TG_ERR_GONE, "its owner has ended") != 0)
-        return store_refused(b);
-    return released_reply(1);
-}
-
-static json_t *op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
-{
-    int64_t pid;
-    if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid))
-        return usage("release", "pid must be a process number above 1");
-    struct tg_ticket *t = tg_queue_by_pid(&b->queue, (pid_t)pid);
-    if (!t)
-        return released_reply(0);
-    if (!may_touch(peer, t))
-        return tg_error_reply(TG_ERR_DENIED, "the ticket of process %d belongs to user %u", (int)pid,
-                              (unsigned)t->uid);
-    if (tg_life_end(b, t, TG_OUTCOME_RELEASED, -1, TG_ERR_GONE, "it was released") != 0)
-        return store_refused(b);
-    return released_reply(1);
-}
-
-/* A run that holds is told to end; its ticket ends with it. */
-static json_t *cancel_run(struct tg_broker *b, struct tg_ticket *t)
-{
-    int err = tg_watch_cancel(b, t);
-    if (err == -ESRCH)
-        return state_reply("HOLD"); /* it has just ended; the event is on its way */
-    if (err)
-        return tg_error_reply(TG_ERR_DENIED, "ticket %llu: process %d cannot be signalled: %s",
-                              (unsigned long long)t->id, (int)t->owner.pid, strerror(-err));
-    if (!t->cancelled) {
-        t->cancelled = true;
-        tg_life_touch(b, t);
-    }
-    return state_reply("HOLD");
-}
-
-static json_t *op_cancel(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
-{
-    json_t *error = NULL;
-    struct tg_ticket *t = named(b, peer, m, "cancel", &error);
-    if (!t)
-        return error;
-    if (t->state == TG_HOLD && t->kind == TG_KIND_RUN)
-        return cancel_run(b, t);
-    if (tg_life_end(b, t, TG_OUTCOME_CANCELLED, -1, TG_ERR_CANCELLED, "it was cancelled") != 0)
-        return store_refused(b);
-    return state_reply("DONE");
+    return tg_ops_state_reply("PARKED");
 }
 
 static json_t *op_prio(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
@@ -170,19 +89,19 @@ static json_t *op_prio(struct tg_broker *b, struct tg_peer *peer, const json_t *
     json_t *error = NULL;
     int64_t prio;
     if (tg_field_i64(m, "prio", INT64_MIN, INT64_MAX, &prio))
-        return usage("prio", "prio must be a whole number");
-    struct tg_ticket *t = named(b, peer, m, "prio", &error);
+        return tg_ops_usage("prio", "prio must be a whole number");
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "prio", &error);
     if (!t)
         return error;
     struct tg_ticket row = *t;
     row.prio = prio;
     if (t->saved && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
-        return store_refused(b);
+        return tg_ops_store_refused(b);
     }
     tg_queue_set_request(&b->queue, t, prio, t->est_mb, t->slots);
     b->pass_due = true;
-    return state_reply(tg_ticket_state_name(t->state));
+    return tg_ops_state_reply(tg_ticket_state_name(t->state));
 }
 
 /* ---- config */
@@ -210,7 +129,7 @@ static json_t *set_config(struct tg_broker *b, const char *key, const char *valu
     tg_config_get(&changed, key, text, sizeof(text));
     if (tg_store_config_set(b->store, key, text) != 0) {
         tg_broker_store_failed(b);
-        return store_refused(b);
+        return tg_ops_store_refused(b);
     }
     b->config = changed;
     tg_queue_set_heavy(&b->queue, changed.backfill_mb);
@@ -227,9 +146,9 @@ static json_t *op_config(struct tg_broker *b, struct tg_peer *peer, const json_t
     struct tg_config scratch = b->config;
     if (tg_field_string(m, "key", 256, &key) == -EINVAL ||
         tg_field_string(m, "value", 256, &value) == -EINVAL)
-        return usage("config", "key and value must be texts of at most 256 bytes");
+        return tg_ops_usage("config", "key and value must be texts of at most 256 bytes");
     if (!key)
-        return value ? usage("config", "a value needs a key") : config_reply(&b->config, NULL);
+        return value ? tg_ops_usage("config", "a value needs a key") : config_reply(&b->config, NULL);
     if (tg_config_get(&b->config, key, text, sizeof(text)) != 0) {
         tg_config_set(&scratch, key, "", why, sizeof(why));
         return tg_error_reply(TG_ERR_USAGE, "config: %s", why);
@@ -257,7 +176,7 @@ static json_t *op_stop(struct tg_broker *b, struct tg_peer *peer, const json_t *
 {
     bool force = false;
     if (tg_field_bool(m, "force", &force) == -EINVAL)
-        return usage("stop", "force must be true or false");
+        return tg_ops_usage("stop", "force must be true or false");
     if (peer->uid != 0 && peer->uid != geteuid())
         return tg_error_reply(TG_ERR_DENIED, "only the broker's own user stops it");
     if (b->queue.n_waiters > 0 && !force)
@@ -270,11 +189,11 @@ static json_t *op_stop(struct tg_broker *b, struct tg_peer *peer, const json_t *
 
 static const struct {
     const char *name;
-    json_t *(*handle)(struct tg_broker *b, struct tg_peer *peer, const json_t *m);
+    tg_op *handle;
 } OPS[] = {
-    {"ack", op_ack},         {"park", op_park},     {"done", op_done},
-    {"release", op_release}, {"status", op_status}, {"cancel", op_cancel},
-    {"prio", op_prio},       {"config", op_config}, {"stop", op_stop},
+    {"ack", op_ack},       {"park", op_park},        {"done", tg_op_done}, {"release", tg_op_release},
+    {"status", op_status}, {"cancel", tg_op_cancel}, {"prio", op_prio},    {"config", op_config},
+    {"stop", op_stop},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

@@ -57,8 +57,8 @@ static const char *const SQL[N_STATEMENTS] = {
                 " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
     /* Two for one: a history that is too long shrinks, in steps nobody notices (P8). */
     [PRUNE] = "DELETE FROM history WHERE id IN (SELECT id FROM history ORDER BY id LIMIT 2)",
-    [FILL] = "UPDATE history SET status=?2,outcome='done' WHERE id=?1 AND status IS NULL AND outcome IN"
-             " ('owner died','lost')",
+    [FILL] = "UPDATE history SET status=?2,outcome=CASE outcome WHEN 'cancelled' THEN outcome ELSE ?3 END"
+             " WHERE id=?1 AND status IS NULL AND outcome IN ('owner died','lost','cancelled')",
     [CONFIG_SET] = "INSERT OR REPLACE INTO config(key,value) VALUES(?1,?2)",
     [CONFIG_ALL] = "SELECT key,value FROM config ORDER BY key",
 };
@@ -262,10 +262,12 @@ int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome 
     return err;
 }
 
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, bool *ret_found)
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, enum tg_outcome outcome,
+                         bool *ret_found)
 {
     bind_int(s->stmt[FILL], 1, id);
     sqlite3_bind_int64(s->stmt[FILL], 2, status);
+    bind_text(s->stmt[FILL], 3, tg_outcome_name(outcome));
     int err = step(s, FILL);
     if (!err)
         *ret_found = sqlite3_changes(s->db) > 0;

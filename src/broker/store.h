@@ -21,14 +21,19 @@ struct tg_store;
 
 /* How a ticket ended; the text in the history is tg_outcome_name. */
 enum tg_outcome {
-    TG_OUTCOME_DONE,       /* the wrapper told the status */
+    TG_OUTCOME_DONE,       /* the wrapper told the status, and the command ended by itself */
     TG_OUTCOME_OWNER_DIED, /* seen by the pidfd; done may still tell the status */
     TG_OUTCOME_RELEASED,
     TG_OUTCOME_CANCELLED,
-    TG_OUTCOME_LOST,    /* died while no broker ran */
-    TG_OUTCOME_UNKNOWN, /* nobody could tell for too long whether the owner lives */
+    TG_OUTCOME_LOST,      /* died while no broker ran */
+    TG_OUTCOME_UNKNOWN,   /* nobody could tell for too long whether the owner lives */
+    TG_OUTCOME_SIGNALLED, /* like done, but a signal ended it */
+    TG_OUTCOME_KILLED,    /* SIGKILL that was not our cancel: why is not known */
+    TG_OUTCOME_OOM,       /* SIGKILL while the kernel killed for lack of memory (E10) */
 };
 const char *tg_outcome_name(enum tg_outcome outcome);
+/* What a wait status says; oom: its wrapper saw that memory had run out. */
+enum tg_outcome tg_outcome_of_status(int64_t status, bool oom);
 
 /* What opening found. */
 struct tg_store_report {
@@ -64,9 +69,10 @@ int tg_store_update(struct tg_store *s, const struct tg_ticket *t);
 int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front);
 /* The end: the row moves to the history. status < 0: not known. */
 int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status);
-/* done for a ticket that has ended already: fills in its status once. *ret_found tells whether there was one
- * to fill in. */
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, bool *ret_found);
+/* done for a ticket that has ended already: fills in its status once, and the outcome that follows from it
+ * unless it was cancelled. *ret_found tells whether there was one to fill in. */
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, enum tg_outcome outcome,
+                         bool *ret_found);
 
 int tg_store_config_set(struct tg_store *s, const char *key, const char *value);
 int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),

@@ -37,6 +37,7 @@ int tg_verb_wait_admit(int argc, char **argv);
 int tg_verb_release(int argc, char **argv);
 int tg_verb_status(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
+int tg_verb_output(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
 int tg_verb_config(int argc, char **argv);
 int tg_verb_stop(int argc, char **argv);

@@ -9,13 +9,16 @@
 #include <string.h>
 
 static const struct tg_verb verbs[] = {
-    {"run", tg_verb_run, "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [-q|-v] -- CMD...",
+    {"run", tg_verb_run,
+     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [--detach] [-q|-v] -- CMD...",
      "wait for a turn, then run a command; exits as it did"},
+    {"output", tg_verb_output, "ID [-f]", "what a command run with --detach has written"},
     {"wait-admit", tg_verb_wait_admit, "PID PRIO EST_MB MAX_CONC MAX_WAIT_MS",
      "wait for a turn on behalf of a process (0 GRANT, 1 TIMEOUT)"},
     {"release", tg_verb_release, "PID", "give back what wait-admit got for a process"},
     {"status", tg_verb_status, "[--json]", "who holds, who waits and why"},
-    {"cancel", tg_verb_cancel, "ID", "take a ticket out of the queue, or end its command"},
+    {"cancel", tg_verb_cancel, "ID [--grace DUR]",
+     "take a ticket out of the queue, or end its command and all that it started"},
     {"prio", tg_verb_prio, "ID LEVEL", "give a waiting ticket another priority"},
     {"config", tg_verb_config, "[KEY [VALUE]]", "show or set slots, load, floor-mb, backfill-mb, ..."},
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},

@@ -29,6 +29,8 @@ struct tg_admit_ask {
     const char *cmd;    /* to show, any length */
     const char *cwd;    /* to show */
     const char *parent; /* the value of TG_ENV_TICKET, which is checked; a malformed one is left out */
+    bool reaper;        /* the parent of pid is a child subreaper and does nothing else */
+    bool detached;      /* passes under nobody's ticket */
     uint64_t wait_ms;   /* how long to wait; 0: take the first answer; UINT64_MAX: as long as it takes */
 };
 

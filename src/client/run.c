@@ -13,6 +13,12 @@
 
 #include "client/forward.h"
 #include "client/lookup.h"
+#include "machine/oom.h"
+
+/* How much likelier than its wrapper a command is chosen when memory runs out, of 1000 (E8). */
+#define OOM_STEP 200
+/* How long the broker may take to look for what a command left, before the wrapper ends all the same. */
+#define LEFT_MS 1000u
 
 enum stage {
     STAGE_ASKING = 0, /* the child waits for its turn */
@@ -44,12 +50,16 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
 {
     struct tg_admit_ask admit = ask->admit;
     struct tg_admit_answer answer;
+    static const struct tg_root machine = {.prefix = ""};
     admit.kind = "run";
     admit.pid = getpid();
+    admit.reaper = ask->alone;
+    admit.detached = ask->detached;
     /* A wrapper that dies while we wait takes us along; it may have died before this call. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != wrapper)
         _exit(125);
+    tg_oom_volunteer(&machine, OOM_STEP);
 
     int err = tg_admit(c, &admit, ask->waiting, ask->ctx, &answer);
     if (!err && answer.state != TG_ADMIT_HOLD)
@@ -70,31 +80,60 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     refuse(report, STAGE_NO_EXEC, err, c->text);
 }
 
-/* Best effort: the broker sees the end by itself; this adds the wait status. */
-static void report_done(struct tg_client *c, uint64_t ticket, int status)
+/* Best effort: the broker sees the end by itself; this adds the wait status, and whether anything is left. If
+ * so, we stay until the broker has looked: what has no mark is found as long as we are its parent. */
+static void report_done(struct tg_client *c, const struct tg_run_end *end, int status, bool adopts)
 {
-    json_t *done = json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)ticket, "status", status);
+    json_t *reply = NULL;
+    json_t *done =
+        json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)end->ticket, "status", status);
+    if (done && adopts)
+        json_object_set_new(done, "left", json_integer(end->left));
+    if (done && end->oom)
+        json_object_set_new(done, "oom", json_true());
     if (done)
         tg_client_tell(c, done);
+    if (done && end->left && tg_client_recv(c, tg_deadline_ns(LEFT_MS), &reply) == 0)
+        json_decref(reply);
     json_decref(done);
 }
 
 static int judge(struct tg_client *c, const struct report *report, int status, int *ret_status,
-                 bool *ret_exec_failed)
+                 struct tg_run_end *end)
 {
     if (status < 0)
         return tg_client_fail(c, -ECHILD, "somebody else has taken the command's wait status");
     if (report->stage == STAGE_REFUSED || report->stage == STAGE_NO_EXEC) {
-        *ret_exec_failed = report->stage == STAGE_NO_EXEC;
+        end->exec_failed = report->stage == STAGE_NO_EXEC;
         return tg_client_fail(c, report->err, "%s", report->text);
     }
     *ret_status = status;
     return 0;
 }
 
-int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed)
+/* The wrapper, from the fork to the end of the command. */
+static int mind_command(struct tg_client *c, const struct report *report, struct tg_forward *f, pid_t child,
+                        int *ret_status, struct tg_run_end *end)
+{
+    int status = tg_forward_wait(f, child);
+    tg_forward_end(f, child);
+    end->ticket = report->ticket;
+    end->left = f->adopts && f->left;
+    end->oom = status >= 0 && tg_forward_was_oom(f, status);
+    char text[TG_CLIENT_TEXT_BYTES];
+    int err = judge(c, report, status, ret_status, end);
+    memcpy(text, c->text, sizeof(text));
+    if (report->ticket != 0 && status >= 0)
+        report_done(c, end, status, f->adopts);
+    memcpy(c->text, text, sizeof(text));
+    return err;
+}
+
+int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status,
+                  struct tg_run_end *ret_end)
 {
     struct tg_forward f;
+    *ret_end = (struct tg_run_end){0};
     int err = tg_client_connect(c);
     if (err)
         return err;
@@ -103,6 +142,8 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
     if (report == MAP_FAILED)
         return tg_client_fail(c, -errno, "no memory: %s", strerror(errno));
     tg_forward_begin(&f);
+    /* After the connection: a broker that had to be started is nobody's orphan here. */
+    f.adopts = ask->alone && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
     pid_t wrapper = getpid();
     pid_t child = fork();
     if (child == 0) {
@@ -113,11 +154,7 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
         err = tg_client_fail(c, -errno, "cannot fork: %s", strerror(errno));
         tg_forward_restore(&f);
     } else {
-        int status = tg_forward_wait(&f, child);
-        tg_forward_end(&f, child);
-        err = judge(c, report, status, ret_status, ret_exec_failed);
-        if (report->ticket != 0 && status >= 0)
-            report_done(c, report->ticket, status);
+        err = mind_command(c, report, &f, child, ret_status, ret_end);
     }
     munmap(report, sizeof(*report));
     return err;

@@ -119,9 +119,9 @@ static void what_was_written_is_read_again(void)
     CHECK_EQ(tg_store_grant(s, c, true, a), 0);
     CHECK_EQ(tg_store_end(s, b, TG_OUTCOME_OWNER_DIED, -1), 0);
     bool found = false;
-    CHECK_EQ(tg_store_fill_status(s, 2, 256, &found), 0);
+    CHECK_EQ(tg_store_fill_status(s, 2, 256, TG_OUTCOME_DONE, &found), 0);
     CHECK(found);
-    CHECK_EQ(tg_store_fill_status(s, 2, 512, &found), 0);
+    CHECK_EQ(tg_store_fill_status(s, 2, 512, TG_OUTCOME_DONE, &found), 0);
     CHECK(!found);
     CHECK_EQ(tg_store_config_set(s, "slots", "4"), 0);
     tg_store_close(s);
