@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/growth.h"
 #include "broker/log.h"
 
 #define ADOPT_MS 500u
@@ -74,6 +75,7 @@ static int adopt_one(struct tg_broker *b, struct tg_ticket *t, bool *ret_dead)
     bool may_survive = same_boot(b, t) && t->state == TG_HOLD && t->kind == TG_KIND_RUN;
     if (!same_boot(b, t))
         return lose(b, t);
+    t->over_estimate = tg_growth_is_over(t->peak_mb, t->est_mb); /* the former broker said so */
     if (t->main_ended || tg_watch_start(b, t) == -ESRCH) {
         *ret_dead = may_survive;
         return may_survive ? 0 : lose(b, t);
@@ -200,5 +202,6 @@ void tg_adopt_over(struct tg_broker *b)
     b->holding_back = false;
     park_missing(b, b->queue.waiters, b->queue.n_waiters);
     park_missing(b, b->queue.holders, b->queue.n_holders);
+    park_missing(b, b->queue.aside, b->queue.n_aside);
     b->pass_due = true;
 }

@@ -6,9 +6,11 @@
 #include "broker/ops.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/growth.h"
 #include "broker/log.h"
 
 json_t *tg_ops_usage(const char *op, const char *rule)
@@ -179,9 +181,10 @@ static json_t *op_stop(struct tg_broker *b, struct tg_peer *peer, const json_t *
         return tg_ops_usage("stop", "force must be true or false");
     if (peer->uid != 0 && peer->uid != geteuid())
         return tg_error_reply(TG_ERR_DENIED, "only the broker's own user stops it");
-    if (b->queue.n_waiters > 0 && !force)
+    size_t waiting = b->queue.n_waiters + b->queue.n_aside;
+    if (waiting > 0 && !force)
         return tg_error_reply(TG_ERR_BUSY, "%zu wait for their turn and would start another broker at once",
-                              b->queue.n_waiters);
+                              waiting);
     tg_peer_reply(peer, json_pack("{s:b}", "ok", 1));
     tg_broker_stop(b);
     return NULL;
@@ -191,14 +194,16 @@ static const struct {
     const char *name;
     tg_op *handle;
 } OPS[] = {
-    {"ack", op_ack},       {"park", op_park},        {"done", tg_op_done}, {"release", tg_op_release},
-    {"status", op_status}, {"cancel", tg_op_cancel}, {"prio", op_prio},    {"config", op_config},
-    {"stop", op_stop},
+    {"ack", op_ack},       {"park", op_park},        {"done", tg_op_done},     {"release", tg_op_release},
+    {"status", op_status}, {"cancel", tg_op_cancel}, {"prio", op_prio},        {"config", op_config},
+    {"stop", op_stop},     {"hold", tg_op_hold},     {"resume", tg_op_resume}, {"history", tg_op_history},
+    {"why", tg_op_why},    {"wait", tg_op_wait},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)
 {
     const char *op;
+    b->served_ms = tg_broker_now_ms(b);
     if (tg_field_string(message, "op", 64, &op)) {
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;

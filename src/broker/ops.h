@@ -15,6 +15,11 @@ typedef json_t *tg_op(struct tg_broker *b, struct tg_peer *peer, const json_t *m
 tg_op tg_op_done; /* ops_end.c */
 tg_op tg_op_release;
 tg_op tg_op_cancel;
+tg_op tg_op_hold;
+tg_op tg_op_resume;
+tg_op tg_op_history;
+tg_op tg_op_why;
+tg_op tg_op_wait;
 
 /* U1: everybody's own tickets; root's are everybody. */
 bool tg_ops_may_touch(const struct tg_peer *peer, const struct tg_ticket *t);
@@ -26,5 +31,8 @@ json_t *tg_ops_usage(const char *op, const char *rule);
 json_t *tg_ops_store_refused(struct tg_broker *b);
 /* {"ok":true,"state":STATE} */
 json_t *tg_ops_state_reply(const char *state);
+
+/* A row of the history as an object. */
+json_t *tg_ops_history_row(const struct tg_history *h);
 
 #endif

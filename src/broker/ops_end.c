@@ -6,7 +6,11 @@
 #include "broker/ops.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "broker/growth.h"
+#include "broker/waits.h"
 
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS UINT64_C(86400000)
@@ -16,9 +20,23 @@ static json_t *released_reply(unsigned n)
     return json_pack("{s:b,s:i}", "ok", 1, "released", (int)n);
 }
 
+/* The answer to done; a job that used far more than it said is told so (M14). */
+static json_t *done_reply(unsigned n, uint64_t peak_mb, uint64_t est_mb)
+{
+    char note[200];
+    json_t *reply = released_reply(n);
+    if (tg_growth_is_over(peak_mb, est_mb)) {
+        snprintf(note, sizeof(note), "it used %llu MB, its estimate was %llu MB", (unsigned long long)peak_mb,
+                 (unsigned long long)est_mb);
+        json_object_set_new(reply, "note", json_string(note));
+    }
+    return reply;
+}
+
 struct word {
     uint64_t id;
     uint64_t status;
+    uint64_t peak_mb;
     uint64_t left;
     bool left_known;
     bool oom;
@@ -30,6 +48,8 @@ static const char *read_word(const json_t *m, struct word *w)
         return "ticket must be the number of a ticket";
     if (tg_field_u64(m, "status", 0, INT32_MAX, &w->status))
         return "status must be a wait status";
+    if (tg_field_u64(m, "peak_mb", 0, TG_EST_MAX_MB, &w->peak_mb) == -EINVAL)
+        return "peak_mb must be a size in MB, or null";
     int err = tg_field_u64(m, "left", 0, 1, &w->left);
     if (err == -EINVAL || tg_field_bool(m, "oom", &w->oom) == -EINVAL)
         return "left must be 0 or 1 and oom true or false, where they are given";
@@ -37,20 +57,27 @@ static const char *read_word(const json_t *m, struct word *w)
     return NULL;
 }
 
+/* Its row is in the history already: the pidfd was quicker. */
+static json_t *done_late(struct tg_broker *b, const struct word *w)
+{
+    struct tg_filled filled;
+    enum tg_outcome outcome = tg_outcome_of_status((int64_t)w->status, w->oom);
+    if (tg_store_fill_status(b->store, w->id, (int64_t)w->status, outcome, w->peak_mb, &filled) != 0)
+        return tg_ops_store_refused(b);
+    if (filled.found)
+        tg_waits_status(b, w->id, outcome, (int64_t)w->status);
+    return done_reply(0, filled.peak_mb, filled.est_mb);
+}
+
 json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     struct word w = {0};
-    bool found = false;
     const char *wrong = read_word(m, &w);
     if (wrong)
         return tg_ops_usage("done", wrong);
     struct tg_ticket *t = tg_queue_by_id(&b->queue, w.id);
-    if (!t) {
-        enum tg_outcome outcome = tg_outcome_of_status((int64_t)w.status, w.oom);
-        if (tg_store_fill_status(b->store, w.id, (int64_t)w.status, outcome, &found) != 0)
-            return tg_ops_store_refused(b);
-        return released_reply(0);
-    }
+    if (!t)
+        return done_late(b, &w);
     if (!tg_ops_may_touch(peer, t))
         return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)w.id,
                               (unsigned)t->uid);
@@ -63,11 +90,14 @@ json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
         t->main_status = (int32_t)w.status;
         t->main_oom = w.oom;
     }
+    tg_growth_saw(b, t, w.peak_mb);
+    uint64_t peak_mb = t->peak_mb;
+    uint64_t est_mb = t->est_mb;
     if (t->main_ended && first)
         tg_life_touch(b, t);
     else if (!t->main_ended)
         tg_survivors_main_ended(b, t, w.left_known ? (int)w.left : -1);
-    return released_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1);
+    return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
 }
 
 json_t *tg_op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)

@@ -10,7 +10,7 @@
 
 size_t tg_queue_count(const struct tg_queue *q)
 {
-    return q->n_waiters + q->n_holders + q->n_parked;
+    return q->n_waiters + q->n_holders + q->n_parked + q->n_aside;
 }
 
 size_t tg_queue_ahead(const struct tg_queue *q, const struct tg_ticket *t)
@@ -62,7 +62,10 @@ static void enter(struct tg_queue *q, struct tg_ticket *t)
 {
     switch (t->state) {
     case TG_WAIT:
-        waiters_insert(q, t);
+        if (t->on_hold)
+            bag_insert(q->aside, &q->n_aside, t);
+        else
+            waiters_insert(q, t);
         break;
     case TG_PARKED:
         bag_insert(q->parked, &q->n_parked, t);
@@ -80,7 +83,10 @@ static void leave(struct tg_queue *q, struct tg_ticket *t)
 {
     switch (t->state) {
     case TG_WAIT:
-        waiters_remove(q, t);
+        if (t->on_hold)
+            bag_remove(q->aside, &q->n_aside, t);
+        else
+            waiters_remove(q, t);
         break;
     case TG_PARKED:
         bag_remove(q->parked, &q->n_parked, t);
@@ -117,6 +123,8 @@ static int make_room(struct tg_queue *q, size_t n)
     if (!err)
         err = grow(&q->parked, room);
     if (!err)
+        err = grow(&q->aside, room);
+    if (!err)
         q->room = room;
     return err;
 }
@@ -132,7 +140,11 @@ int tg_queue_add(struct tg_queue *q, struct tg_ticket *t)
         return err;
     if (!t->main_ended)
         err = tg_map_put(&q->by_pid, (uint64_t)t->owner.pid, t);
+    if (!err)
+        err = tg_keys_add(&q->by_key, t);
     if (err) {
+        if (!t->main_ended)
+            tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
         tg_map_remove(&q->by_id, t->id);
         return err;
     }
@@ -146,6 +158,7 @@ void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t)
     tg_map_remove(&q->by_id, t->id);
     if (!t->main_ended)
         tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+    tg_keys_remove(&q->by_key, t);
 }
 
 void tg_queue_main_ended(struct tg_queue *q, struct tg_ticket *t)
@@ -169,6 +182,13 @@ void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio,
     t->prio = prio;
     t->est_mb = est_mb;
     t->slots = slots;
+    enter(q, t);
+}
+
+void tg_queue_set_hold(struct tg_queue *q, struct tg_ticket *t, bool on_hold)
+{
+    leave(q, t);
+    t->on_hold = on_hold;
     enter(q, t);
 }
 
@@ -202,7 +222,9 @@ void tg_queue_done(struct tg_queue *q)
     free_all(q->waiters, q->n_waiters);
     free_all(q->holders, q->n_holders);
     free_all(q->parked, q->n_parked);
+    free_all(q->aside, q->n_aside);
     tg_map_done(&q->by_id);
     tg_map_done(&q->by_pid);
+    tg_keys_done(&q->by_key);
     *q = (struct tg_queue){0};
 }

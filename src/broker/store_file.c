@@ -33,6 +33,8 @@ const char *tg_outcome_name(enum tg_outcome outcome)
         return "killed";
     case TG_OUTCOME_OOM:
         return "oom";
+    case TG_OUTCOMES:
+        break;
     }
     return "?";
 }

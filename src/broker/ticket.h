@@ -5,6 +5,7 @@
  * the history and no struct any more.
  *
  *   (new) -> WAIT <-> PARKED      WAIT -> HOLD -> (ended)      HOLD not acknowledged -> PARKED
+ *   WAIT and PARKED -> (ended)    on hold: WAIT or PARKED, and no way to HOLD
  */
 #ifndef TG_BROKER_TICKET_H
 #define TG_BROKER_TICKET_H
@@ -16,6 +17,7 @@
 #include <tidegate/policy.h>
 
 #include "machine/proc.h"
+#include "proto/fields.h"
 
 struct tg_cancel;
 struct tg_peer;
@@ -32,7 +34,7 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 #define TG_TENANT_BYTES 256u
 #define TG_CMD_BYTES 1024u
 #define TG_CWD_BYTES 4096u
-#define TG_KEY_BYTES 256u
+#define TG_KEY_BYTES TG_KEY_MAX_BYTES
 
 /* Where an estimate or a run time comes from. The numbers stand in the store. */
 enum tg_source { TG_SOURCE_NONE = 0, TG_SOURCE_STATED = 1, TG_SOURCE_LEARNED = 2, TG_SOURCE_DEFAULT = 3 };
@@ -78,20 +80,23 @@ struct tg_ticket {
     bool reply_due; /* its admit has not been answered yet */
     bool adopted;   /* came from the store at the start and has not been asked for again */
     bool dirty;     /* the store's row lags behind (it refused); written again later */
-    size_t place;   /* index among the holders or the parked ones */
+    size_t place;   /* index among the holders, the parked ones or those on hold */
     uint64_t pass_no;
     struct tg_verdict judged;  /* by pass number pass_no */
     uint64_t resident_mb;      /* of its process tree, when last measured */
+    uint64_t peak_kept_ms;     /* monotonic; when the store last heard of a new peak */
+    bool over_estimate;        /* it used far more than it said, and that was told */
     uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
     struct tg_watch *watch;
     bool main_oom;                 /* the command was killed for lack of memory, its wrapper says */
     struct tg_survivor *survivors; /* processes of its tree, besides the owner, whose death is awaited */
     uint32_t n_survivors;
-    uint32_t n_let_go;        /* that have left its session, when last looked for */
-    bool owner_stopped;       /* the owner was, then */
-    uint64_t look_again_ms;   /* monotonic; 0: its survivors need not be looked for before one ends */
-    struct tg_cancel *cancel; /* NULL: no cancellation runs */
-    struct tg_peer *peer;     /* who waits for the answer */
+    uint32_t n_let_go;          /* that have left its session, when last looked for */
+    bool owner_stopped;         /* the owner was, then */
+    uint64_t look_again_ms;     /* monotonic; 0: its survivors need not be looked for before one ends */
+    struct tg_cancel *cancel;   /* NULL: no cancellation runs */
+    struct tg_peer *peer;       /* who waits for the answer */
+    struct tg_ticket *key_next; /* of those whose key has the same hash */
     struct tg_ticket *peer_next;
     struct tg_ticket *peer_prev;
 };
@@ -100,6 +105,9 @@ struct tg_ticket {
 struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd, const char *key);
 /* Frees it; NULL is allowed. It must be in no queue and have no watch and no peer. */
 void tg_ticket_free(struct tg_ticket *t);
+
+/* Whether the picture above has an arrow from the state it is in to that one (O13). */
+bool tg_ticket_may_become(const struct tg_ticket *t, enum tg_ticket_state state);
 
 const char *tg_ticket_kind_name(enum tg_ticket_kind kind);
 const char *tg_ticket_state_name(enum tg_ticket_state state);

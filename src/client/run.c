@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/forward.h"
 #include "client/lookup.h"
 #include "machine/oom.h"
@@ -19,6 +21,10 @@
 #define OOM_STEP 200
 /* How long the broker may take to look for what a command left, before the wrapper ends all the same. */
 #define LEFT_MS 1000u
+
+/* A command that was over at once and small has nothing to be told. */
+#define NOTE_AFTER_MS 1000u
+#define NOTE_ABOVE_MB 16u
 
 enum stage {
     STAGE_ASKING = 0, /* the child waits for its turn */
@@ -32,6 +38,7 @@ enum stage {
 struct report {
     enum stage stage;
     int err;
+    uint64_t granted_boot_ns;
     uint64_t ticket; /* to report as done; 0 for a nested one, which is its parent's */
     char text[TG_CLIENT_TEXT_BYTES];
 };
@@ -69,6 +76,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     if (ask->granted)
         ask->granted(ask->ctx, &answer);
     report->ticket = strcmp(answer.verdict, "nested") == 0 ? 0 : answer.ticket;
+    report->granted_boot_ns = answer.granted_boot_ns;
     report->stage = STAGE_RUNNING;
     prctl(PR_SET_PDEATHSIG, 0);
     char granted[24];
@@ -80,22 +88,50 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     refuse(report, STAGE_NO_EXEC, err, c->text);
 }
 
-/* Best effort: the broker sees the end by itself; this adds the wait status, and whether anything is left. If
- * so, we stay until the broker has looked: what has no mark is found as long as we are its parent. */
-static void report_done(struct tg_client *c, const struct tg_run_end *end, int status, bool adopts)
+/* The largest process of all that has been waited for, in MB. */
+static uint64_t largest_mb(void)
 {
-    json_t *reply = NULL;
-    json_t *done =
-        json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)end->ticket, "status", status);
-    if (done && adopts)
+    struct rusage used;
+    if (getrusage(RUSAGE_CHILDREN, &used) != 0 || used.ru_maxrss < 0)
+        return 0;
+    return (uint64_t)used.ru_maxrss / 1024;
+}
+
+/* What the broker answers to done is for a person, and matters where much was used: then it is awaited. */
+static void hear_answer(struct tg_client *c, const struct tg_run_ask *ask, uint64_t ticket, uint64_t ms)
+{
+    json_t *reply;
+    const char *note;
+    if (tg_client_recv(c, tg_deadline_ns(ms), &reply) != 0)
+        return;
+    if (ask->noted && tg_field_string(reply, "note", 400, &note) == 0) {
+        char *shown = tg_display_text(note, 400);
+        if (shown)
+            ask->noted(ask->ctx, ticket, shown);
+        free(shown);
+    }
+    json_decref(reply);
+}
+
+/* Best effort: the broker sees the end by itself; this adds the wait status, the largest process, and whether
+ * anything is left. If so, we stay until the broker has looked: what has no mark is found as long as we are
+ * its parent. */
+static void report_done(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
+                        const struct tg_run_end *end, int status)
+{
+    uint64_t peak_mb = largest_mb();
+    json_t *done = json_pack("{s:s,s:I,s:i,s:I}", "op", "done", "ticket", (json_int_t)report->ticket,
+                             "status", status, "peak_mb", (json_int_t)peak_mb);
+    if (done && end->left_known)
         json_object_set_new(done, "left", json_integer(end->left));
     if (done && end->oom)
         json_object_set_new(done, "oom", json_true());
     if (done)
         tg_client_tell(c, done);
-    if (done && end->left && tg_client_recv(c, tg_deadline_ns(LEFT_MS), &reply) == 0)
-        json_decref(reply);
     json_decref(done);
+    bool was_long = tg_clock_boot_ms() - report->granted_boot_ns / 1000000 >= NOTE_AFTER_MS;
+    if (end->left || was_long || peak_mb >= NOTE_ABOVE_MB)
+        hear_answer(c, ask, report->ticket, end->left ? LEFT_MS : TG_CLIENT_TELL_MS);
 }
 
 static int judge(struct tg_client *c, const struct report *report, int status, int *ret_status,
@@ -112,19 +148,20 @@ static int judge(struct tg_client *c, const struct report *report, int status, i
 }
 
 /* The wrapper, from the fork to the end of the command. */
-static int mind_command(struct tg_client *c, const struct report *report, struct tg_forward *f, pid_t child,
-                        int *ret_status, struct tg_run_end *end)
+static int mind_command(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
+                        struct tg_forward *f, pid_t child, int *ret_status, struct tg_run_end *end)
 {
     int status = tg_forward_wait(f, child);
     tg_forward_end(f, child);
     end->ticket = report->ticket;
+    end->left_known = f->adopts;
     end->left = f->adopts && f->left;
     end->oom = status >= 0 && tg_forward_was_oom(f, status);
     char text[TG_CLIENT_TEXT_BYTES];
     int err = judge(c, report, status, ret_status, end);
     memcpy(text, c->text, sizeof(text));
     if (report->ticket != 0 && status >= 0)
-        report_done(c, end, status, f->adopts);
+        report_done(c, ask, report, end, status);
     memcpy(c->text, text, sizeof(text));
     return err;
 }
@@ -154,7 +191,7 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
         err = tg_client_fail(c, -errno, "cannot fork: %s", strerror(errno));
         tg_forward_restore(&f);
     } else {
-        err = mind_command(c, report, &f, child, ret_status, ret_end);
+        err = mind_command(c, ask, report, &f, child, ret_status, ret_end);
     }
     munmap(report, sizeof(*report));
     return err;

@@ -24,6 +24,8 @@ struct tg_run_ask {
     /* Called in the process that waits; NULL: nobody cares. */
     void (*waiting)(void *ctx, const struct tg_admit_answer *now);
     void (*granted)(void *ctx, const struct tg_admit_answer *answer);
+    /* Called in the wrapper after the command's end, when the broker has a word for a person. */
+    void (*noted)(void *ctx, uint64_t ticket, const char *text);
     void *ctx;
 };
 
@@ -31,8 +33,9 @@ struct tg_run_ask {
 struct tg_run_end {
     uint64_t ticket; /* 0: it was another's */
     bool exec_failed;
-    bool left; /* processes that the command started go on; known when the caller is alone */
-    bool oom;  /* the kernel killed it, most likely, for lack of memory */
+    bool left_known; /* it was alone */
+    bool left;       /* processes that the command started go on */
+    bool oom;        /* the kernel killed it, most likely, for lack of memory */
 };
 
 /* Asks, waits, runs the command, waits for its end and tells the broker. 0 and the wait status (as of

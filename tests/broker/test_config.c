@@ -102,7 +102,7 @@ static void gates_follow_the_settings(void)
 static void a9_every_reason_has_words_with_its_numbers(void)
 {
     char text[400];
-    for (int why = TG_WHY_NONE; why <= TG_WHY_NEVER_FITS_SLOTS; why++) {
+    for (int why = TG_WHY_NONE; why <= TG_WHY_PRESSURE_UNKNOWN; why++) {
         struct tg_verdict v = {
             .why = (enum tg_why)why, .need = 9000, .have = 6336, .limit = 7777, .blocker = 41};
         tg_explain_wait(&v, 2, text, sizeof(text));

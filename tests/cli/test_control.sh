@@ -117,9 +117,33 @@ stop_is_refused_with_waiters() {
   exits 0 "$TG" stop
   [ "$(cat out)" = "no broker runs" ] || fail "it said $(cat out)"
 }
+r2_another_runtime_directory_is_the_same_broker() {
+  local pid
+  pid=$(broker_pid)
+  mkdir -m 700 "$PLACE/run2"
+  hold a
+  [ "$(XDG_RUNTIME_DIR=$PLACE/run2 broker_pid)" = "$pid" ] || fail "two brokers serve one store"
+  XDG_RUNTIME_DIR=$PLACE/run2 exits 124 "$TG" run -q --timeout 100ms -- touch ran
+  let_go a
+  must_count 0 0
+  [ ! -e ran ] || fail "two run with one slot"
+}
+no_standard_streams_at_all() {
+  # Our own descriptors never land on 0 to 2, and messages go nowhere instead of into them.
+  "$TG" run -v -- no-such-command <&- >&- 2>&-
+  [ $? = 127 ] || fail "not 127"
+  "$TG" run -- sh -c 'exit 9' <&- >&- 2>&-
+  [ $? = 9 ] || fail "not 9"
+  "$TG" stop <&- >&- 2>&-
+  "$TG" run -- sh -c 'exit 9' <&- >&- 2>&- # starts a broker as well
+  [ $? = 9 ] || fail "not 9 when it starts the broker"
+  must_count 0 0
+}
 row status_begins_with_the_counts_and_says_where
 row w16_json_is_alone_on_standard_output
 row o11_prio_changes_the_order_at_once
 row cancel_in_each_state
 row config_is_live_and_kept
 row stop_is_refused_with_waiters
+row r2_another_runtime_directory_is_the_same_broker
+row no_standard_streams_at_all
