@@ -5,6 +5,7 @@
 #define TG_TESTS_SERVE_TEST_H
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -92,6 +93,14 @@ static inline struct tg_serve_stats serve_stats(struct served *s)
     return stats;
 }
 
+/* Slots of a level in use. */
+static inline uint32_t outstanding(struct served *s, uint32_t level)
+{
+    struct tg_engine_stats stats;
+    tg_engine_stats(s->engine, &stats);
+    return stats.level[level].outstanding;
+}
+
 static inline void pause_ms(unsigned ms)
 {
     struct timespec ts = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
@@ -140,6 +149,7 @@ static inline pid_t child_start(void (*fn)(void *), void *arg)
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nothing running */
         fn(arg);
         _exit(0);
     }
