@@ -102,7 +102,7 @@ static void gates_follow_the_settings(void)
 static void a9_every_reason_has_words_with_its_numbers(void)
 {
     char text[400];
-    for (int why = TG_WHY_NONE; why <= TG_WHY_NEVER_FITS_SLOTS; why++) {
+    for (int why = TG_WHY_NONE; why <= TG_WHY_RESERVED; why++) {
         struct tg_verdict v = {
             .why = (enum tg_why)why, .need = 9000, .have = 6336, .limit = 7777, .blocker = 41};
         tg_explain_wait(&v, 2, text, sizeof(text));
@@ -111,6 +111,18 @@ static void a9_every_reason_has_words_with_its_numbers(void)
     struct tg_verdict v = {.why = TG_WHY_MEMORY, .need = 9000, .have = 6336};
     tg_explain_wait(&v, 2, text, sizeof(text));
     CHECK(strcmp(text, "waits for memory: needs 9000 MB, 6336 MB are free; 2 ahead") == 0);
+    v.start_known = true;
+    v.start_in_ms = 12301; /* rounded up */
+    tg_explain_wait(&v, 0, text, sizeof(text));
+    CHECK(strcmp(text, "waits for memory: needs 9000 MB, 6336 MB are free; can start in 12.4 s; 0 ahead") ==
+          0);
+    v = (struct tg_verdict){.why = TG_WHY_RESERVED, .blocker = 7, .have = 12300, .need = 180000};
+    tg_explain_wait(&v, 2, text, sizeof(text));
+    CHECK(strcmp(text,
+                 "waits behind ticket 7, which can start in 12.3 s: this one would run 3 min; 2 ahead") == 0);
+    v.need = 0;
+    tg_explain_wait(&v, 2, text, sizeof(text));
+    CHECK(strstr(text, "is not known (--time)"));
 }
 
 int main(void)
