@@ -180,7 +180,9 @@ static void note_refusal(struct plan *plan, const struct tg_gates *gates, const 
     plan->telemetry |= is_telemetry(v->why);
     if (v->why != TG_WHY_MEMORY || plan->measuring_helps || usage->reserved_mb == 0)
         return;
-    if (tg_sat_add_u64(v->need, gates->floor_mb) > usage->mem_available_mb)
+    /* It would have room, or, whoever has a reservation, that must not come too late for what holders have
+     * grown into already. */
+    if (!v->start_known && tg_sat_add_u64(v->need, gates->floor_mb) > usage->mem_available_mb)
         return;
     plan->measuring_helps = true;
     plan->n_before = plan->n;
@@ -194,7 +196,7 @@ static void make_plan(struct tg_broker *b, const struct tg_gates *gates, const s
     struct tg_ticket *front = NULL;
     *plan = (struct plan){0};
     b->pass_no++;
-    tg_pass_begin(&plan->pass, gates, usage);
+    tg_ends_pass(&b->ends, q, tg_clock_boot_ms(), gates, usage, &plan->pass);
     size_t i = 0;
     for (; i < q->n_waiters; i++) {
         bool settled = plan->pass.has_front && !plan->pass.all_self_limited;
@@ -264,6 +266,18 @@ static void usage_for_pass(struct tg_broker *b, const struct tg_gates *gates, st
                              .load_known = true};
 }
 
+/* When to look again although nothing has happened; UINT64_MAX: never. */
+static uint64_t look_again_ms(const struct tg_broker *b, const struct plan *plan, uint64_t measure_in)
+{
+    uint64_t in = UINT64_MAX;
+    if (plan->telemetry)
+        in = b->recheck_ms;
+    if (measure_in > 0)
+        in = measure_in;
+    uint64_t late = b->queue.n_waiters > 1 ? tg_ends_look_again_ms(&plan->pass) : UINT64_MAX;
+    return late < in ? late : in;
+}
+
 static void full_pass(struct tg_broker *b)
 {
     struct tg_gates gates = tg_admit_gates(b);
@@ -289,12 +303,11 @@ static void full_pass(struct tg_broker *b)
     b->tail_ms = tg_broker_now_ms(b);
     if (n > 0)
         b->recheck_ms = RECHECK_FIRST_MS;
-    if (wait > 0)
-        arm_recheck(b, wait);
-    else if (plan.telemetry)
-        arm_recheck(b, b->recheck_ms);
-    else
+    uint64_t again = look_again_ms(b, &plan, wait);
+    if (again == UINT64_MAX)
         uv_timer_stop(&b->recheck_timer);
+    else
+        tg_broker_arm(b, &b->recheck_timer, again);
 }
 
 /* The verdict on a waiter that the pass did not reach: nobody behind the front could be granted, so it is

@@ -9,6 +9,7 @@
  *   life.c    every transition of a ticket, in memory and store together
  *   watch.c   death of owners as events; cancellation's second signal
  *   adopt.c   the start: who of the store's tickets still lives
+ *   ends.c    when holders end and waiters start, as far as run times are known
  *   status.c  what a person sees
  *
  * One thread. A handler changes tickets through life.c, which notes that a decision is due; loop.c runs one
@@ -23,6 +24,7 @@
 #include <jansson.h>
 
 #include "broker/config.h"
+#include "broker/ends.h"
 #include "broker/queue.h"
 #include "broker/store.h"
 #include "machine/root.h"
@@ -125,6 +127,7 @@ struct tg_broker {
     struct tg_grant *grants;
     size_t grants_room;
     uint64_t pass_no;
+    struct tg_ends ends; /* what the last pass knows of them */
     struct tg_pass tail; /* the pass after the last waiter, for the next who queues behind it */
     bool tail_valid;
     uint64_t tail_ms;

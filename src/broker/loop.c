@@ -411,6 +411,7 @@ static void tear_down(struct tg_broker *b)
     tg_queue_done(&b->queue);
     free(b->fresh);
     free(b->grants);
+    tg_ends_done(&b->ends);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)

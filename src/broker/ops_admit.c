@@ -25,6 +25,9 @@ struct request {
     enum tg_source est_source;
     uint32_t max_conc;
     uint32_t slots;
+    uint64_t time_ms;
+    enum tg_source time_source;
+    bool strict;
     char tenant[TG_TENANT_BYTES + 8];
     char *cmd; /* owned, like cwd */
     char *cwd;
@@ -72,6 +75,7 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     uint64_t est = UINT64_MAX;
     uint64_t max_conc = TG_UNLIMITED;
     uint64_t slots = 1;
+    uint64_t time_ms = UINT64_MAX;
     if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid) || pid == getpid())
         return refuse(
             ret_error, TG_ERR_USAGE,
@@ -85,6 +89,8 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     if (!err)
         err = read_number(m, "slots", 0, TG_SLOTS_MAX, &slots, ret_error);
     if (!err)
+        err = read_number(m, "time_ms", 0, TG_TIME_MAX_MS, &time_ms, ret_error);
+    if (!err)
         err = read_number(m, "ticket", 0, INT64_MAX, &ticket, ret_error); /* a hint; the owner decides */
     if (err)
         return err;
@@ -93,6 +99,8 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     r->est_mb = est != UINT64_MAX ? est : 0;
     r->max_conc = (uint32_t)max_conc;
     r->slots = (uint32_t)slots;
+    r->time_source = time_ms != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_NONE;
+    r->time_ms = time_ms != UINT64_MAX ? time_ms : 0;
     return 0;
 }
 
@@ -101,6 +109,8 @@ static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **re
     const char *tenant = NULL;
     const char *cmd = "";
     const char *cwd = "";
+    if (tg_field_bool(m, "strict", &r->strict) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "strict must be true or false, or null");
     if (tg_field_string(m, "tenant", TG_TENANT_BYTES, &tenant) == -EINVAL || (tenant && !tenant[0]))
         return refuse(ret_error, TG_ERR_USAGE, "tenant must be a text of 1 to 256 bytes, or null");
     if (tg_field_string(m, "cmd", TG_REQUEST_MAX_BYTES, &cmd) == -EINVAL ||
@@ -276,8 +286,12 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     row.est_source = r->est_source;
     row.slots = r->slots;
     row.max_conc = r->max_conc;
+    row.time_ms = r->time_ms;
+    row.time_source = r->time_source;
+    row.strict = r->strict;
     bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->est_mb && t->slots == r->slots &&
-                t->max_conc == r->max_conc && t->est_source == r->est_source;
+                t->max_conc == r->max_conc && t->est_source == r->est_source && t->time_ms == r->time_ms &&
+                t->time_source == r->time_source && t->strict == r->strict;
     if (t->saved && !same && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
         return tg_error_reply(TG_ERR_STORE, "the store refused (%s)", tg_store_why(b->store));
@@ -288,6 +302,9 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     tg_life_came_back(b, t);
     t->est_source = row.est_source;
     t->max_conc = row.max_conc;
+    t->time_ms = row.time_ms;
+    t->time_source = row.time_source;
+    t->strict = row.strict;
     tg_queue_set_request(&b->queue, t, r->prio, r->est_mb, r->slots);
     if (t->state != TG_WAIT)
         tg_queue_set_state(&b->queue, t, TG_WAIT);
@@ -314,6 +331,9 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     t->est_source = r->est_source;
     t->slots = r->slots;
     t->max_conc = r->max_conc;
+    t->time_ms = r->time_ms;
+    t->time_source = r->time_source;
+    t->strict = r->strict;
     t->asked_boot_ms = tg_clock_boot_ms();
     t->asked_wall_ms = tg_clock_wall_ms();
     if (tg_watch_start(b, t) == -ESRCH) {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 size_t tg_queue_count(const struct tg_queue *q)
 {
     return q->n_waiters + q->n_holders + q->n_parked;
@@ -58,6 +60,23 @@ static void bag_remove(struct tg_ticket **bag, size_t *n, struct tg_ticket *t)
     last->place = t->place;
 }
 
+/* When a holder should end: when it was granted, and how long it said it runs. There is room for every
+ * ticket. */
+static void time_begins(struct tg_queue *q, struct tg_ticket *t)
+{
+    const struct tg_amount amount = {.of = {[TG_RES_SLOTS] = t->slots, [TG_RES_MEMORY] = t->est_mb}};
+    uint64_t end = tg_sat_add_u64(t->held_boot_ms, t->time_ms);
+    bool known = t->time_ms > 0 && end < (uint64_t)TG_NEVER &&
+                 tg_timeline_add(&q->running, (int64_t)end, t->id, &amount) == 0;
+    t->ends_ms = known ? (int64_t)end : TG_NEVER;
+}
+
+static void time_ends(struct tg_queue *q, struct tg_ticket *t)
+{
+    if (t->ends_ms != TG_NEVER)
+        (void)tg_timeline_remove(&q->running, t->ends_ms, t->id);
+}
+
 static void enter(struct tg_queue *q, struct tg_ticket *t)
 {
     switch (t->state) {
@@ -72,6 +91,7 @@ static void enter(struct tg_queue *q, struct tg_ticket *t)
         q->slots_held += t->slots;
         q->promised_mb += t->est_mb;
         q->heavy_holders += t->est_mb > q->heavy_above_mb;
+        time_begins(q, t);
         break;
     }
 }
@@ -90,6 +110,7 @@ static void leave(struct tg_queue *q, struct tg_ticket *t)
         q->slots_held -= t->slots;
         q->promised_mb -= t->est_mb;
         q->heavy_holders -= t->est_mb > q->heavy_above_mb;
+        time_ends(q, t);
         break;
     }
 }
@@ -100,6 +121,16 @@ static int grow(struct tg_ticket ***list, size_t room)
     if (!grown)
         return -ENOMEM;
     *list = grown;
+    return 0;
+}
+
+static int grow_running(struct tg_timeline *running, size_t room)
+{
+    struct tg_release *grown = realloc(running->entry, room * sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    running->entry = grown;
+    running->cap = room;
     return 0;
 }
 
@@ -116,6 +147,8 @@ static int make_room(struct tg_queue *q, size_t n)
         err = grow(&q->holders, room);
     if (!err)
         err = grow(&q->parked, room);
+    if (!err)
+        err = grow_running(&q->running, room);
     if (!err)
         q->room = room;
     return err;
@@ -193,6 +226,7 @@ void tg_queue_done(struct tg_queue *q)
     free_all(q->waiters, q->n_waiters);
     free_all(q->holders, q->n_holders);
     free_all(q->parked, q->n_parked);
+    free(q->running.entry);
     tg_map_done(&q->by_id);
     tg_map_done(&q->by_pid);
     *q = (struct tg_queue){0};

@@ -21,7 +21,8 @@ struct tg_queue {
     size_t n_waiters;
     size_t n_holders;
     size_t n_parked;
-    size_t room; /* of each array */
+    size_t room;                /* of each array */
+    struct tg_timeline running; /* of the holders those whose end is known, by that end */
     struct tg_map by_id;
     struct tg_map by_pid;
     uint64_t zero_slot_waiters;

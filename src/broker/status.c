@@ -88,6 +88,9 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_number(o, "est_mb", t->est_mb);
     set_text(o, "estimate", tg_source_name(t->est_source));
     set_number(o, "slots", t->slots);
+    set_number_or_null(o, "time_ms", t->time_ms, t->time_ms > 0);
+    set_text(o, "time_source", tg_source_name(t->time_source));
+    set(o, "strict", json_boolean(t->strict));
     set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
     set_text(o, "cmd", t->cmd);
     set_text(o, "cwd", t->cwd);
@@ -131,6 +134,14 @@ static void set_why(const struct tg_broker *b, json_t *o, const struct tg_verdic
     set_text(o, "text", text);
 }
 
+static void set_expected_start(const struct tg_broker *b, json_t *o, struct tg_expect *expect,
+                               const struct tg_ticket *t, const struct tg_verdict *v)
+{
+    uint64_t ms = 0;
+    bool known = tg_expect_next(expect, t, v, &ms) && !b->holding_back;
+    set_number_or_null(o, "expected_start_ms", ms, known);
+}
+
 /* Between the elements of a list. */
 static void put_element(struct tg_frame_writer *w, bool first, json_t *o)
 {
@@ -157,7 +168,10 @@ static void put_waiters(struct tg_broker *b, struct tg_frame_writer *w, const st
 {
     const struct tg_queue *q = &b->queue;
     struct tg_pass pass;
-    tg_pass_begin(&pass, gates, usage);
+    struct tg_ends ends = {0};
+    struct tg_expect expect;
+    tg_ends_pass(&ends, q, now_ms, gates, usage, &pass);
+    tg_expect_begin(&expect, q, now_ms, gates, usage);
     for (size_t i = 0; i < q->n_waiters; i++) {
         struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
         struct tg_verdict v = tg_pass_next(&pass, &c);
@@ -165,8 +179,11 @@ static void put_waiters(struct tg_broker *b, struct tg_frame_writer *w, const st
             b->pass_due = true; /* the machine has changed since the last decision */
         json_t *o = waiter_object(q->waiters[i], now_ms);
         set_why(b, o, &v, i);
+        set_expected_start(b, o, &expect, q->waiters[i], &v);
         put_element(w, i == 0, o);
     }
+    tg_expect_done(&expect);
+    tg_ends_done(&ends);
     for (size_t i = 0; i < q->n_parked; i++)
         put_element(w, i == 0 && q->n_waiters == 0, parked_object(q, q->parked[i], now_ms));
 }

@@ -27,6 +27,7 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 /* Bounds of what one ticket may carry; the broker refuses (requests) or drops (rows of the store) more. */
 #define TG_EST_MAX_MB (UINT64_C(1) << 43)
 #define TG_SLOTS_MAX 1000000u
+#define TG_TIME_MAX_MS UINT64_C(3153600000000) /* 100 years */
 #define TG_TENANT_BYTES 256u
 #define TG_CMD_BYTES 1024u
 #define TG_CWD_BYTES 4096u
@@ -51,18 +52,19 @@ struct tg_ticket {
     uint32_t overtaken;
     enum tg_verdict_kind verdict; /* of the grant; TG_QUEUE before it */
     enum tg_source est_source;
-    uint64_t time_ms; /* how long it will run; 0: not known */
-    enum tg_source time_source;
-    bool acked;          /* the client has read its HOLD */
-    bool cancelled;      /* a running command was told to end */
-    bool on_hold;        /* a person keeps it back; its place stays */
-    bool detached;       /* it outlives the terminal, its output is kept */
-    pid_t session;       /* of the owner, when it was granted: who left it has detached on purpose */
-    bool main_ended;     /* the command has ended, processes it started have not (A4) */
-    int32_t main_status; /* its wait status then; -1: not known */
-    uint64_t peak_mb;    /* largest resident size of its tree that was seen */
-    char *key;           /* what makes two requests the same thing, or "" */
-    char *tenant;        /* owned; valid UTF-8 without control characters, like cmd and cwd */
+    uint64_t time_ms;           /* how long it will run; 0: not known */
+    enum tg_source time_source; /* stated with time_ms 0: it is not known, and nobody is to guess */
+    bool strict;                /* it takes its place by arrival alone and passes nobody */
+    bool acked;                 /* the client has read its HOLD */
+    bool cancelled;             /* a running command was told to end */
+    bool on_hold;               /* a person keeps it back; its place stays */
+    bool detached;              /* it outlives the terminal, its output is kept */
+    pid_t session;              /* of the owner, when it was granted: who left it has detached on purpose */
+    bool main_ended;            /* the command has ended, processes it started have not (A4) */
+    int32_t main_status;        /* its wait status then; -1: not known */
+    uint64_t peak_mb;           /* largest resident size of its tree that was seen */
+    char *key;                  /* what makes two requests the same thing, or "" */
+    char *tenant;               /* owned; valid UTF-8 without control characters, like cmd and cwd */
     char *cmd;
     char *cwd;
     uint64_t asked_boot_ms; /* CLOCK_BOOTTIME, for durations; order never comes from a clock */
@@ -71,11 +73,12 @@ struct tg_ticket {
     uint64_t held_wall_ms;
 
     /* Known to this process alone. */
-    bool saved;     /* the store has a row of it */
-    bool reply_due; /* its admit has not been answered yet */
-    bool adopted;   /* came from the store at the start and has not been asked for again */
-    bool dirty;     /* the store's row lags behind (it refused); written again later */
-    size_t place;   /* index among the holders or the parked ones */
+    bool saved;      /* the store has a row of it */
+    bool reply_due;  /* its admit has not been answered yet */
+    bool adopted;    /* came from the store at the start and has not been asked for again */
+    bool dirty;      /* the store's row lags behind (it refused); written again later */
+    int64_t ends_ms; /* of a holder: when it should end (CLOCK_BOOTTIME), TG_NEVER when that is not known */
+    size_t place;    /* index among the holders or the parked ones */
     uint64_t pass_no;
     struct tg_verdict judged;  /* by pass number pass_no */
     uint64_t resident_mb;      /* of its process tree, when last measured */

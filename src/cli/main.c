@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const struct tg_verb verbs[] = {
-    {"run", tg_verb_run, "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [-q|-v] -- CMD...",
+    {"run", tg_verb_run,
+     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--time DUR] [--strict] [--timeout DUR] [-q|-v] -- CMD...",
      "wait for a turn, then run a command; exits as it did"},
     {"wait-admit", tg_verb_wait_admit, "PID PRIO EST_MB MAX_CONC MAX_WAIT_MS",
      "wait for a turn on behalf of a process (0 GRANT, 1 TIMEOUT)"},

@@ -30,10 +30,21 @@ struct settings {
     bool waited;
 };
 
-enum { OPT_PRIO, OPT_MEMORY, OPT_TENANT, OPT_SLOTS, OPT_TIMEOUT, OPT_QUIET, OPT_VERBOSE };
+enum {
+    OPT_PRIO,
+    OPT_MEMORY,
+    OPT_TENANT,
+    OPT_SLOTS,
+    OPT_TIME,
+    OPT_STRICT,
+    OPT_TIMEOUT,
+    OPT_QUIET,
+    OPT_VERBOSE
+};
 static const struct tg_option options[] = {
-    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},   {0, "slots", true},
-    {0, "timeout", true},    {'q', "quiet", false}, {'v', "verbose", false}, {0, NULL, false},
+    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true}, {0, "slots", true},
+    {0, "time", true},       {0, "strict", false},  {0, "timeout", true},  {'q', "quiet", false},
+    {'v', "verbose", false}, {0, NULL, false},
 };
 
 static bool read_memory(const char *text, uint64_t *ret)
@@ -48,7 +59,7 @@ static bool read_memory(const char *text, uint64_t *ret)
     return false;
 }
 
-static bool read_timeout(const char *text, uint64_t *ret)
+static bool read_duration(const char *what, const char *text, uint64_t *ret)
 {
     uint64_t ms;
     if (tg_parse_duration_ms(text, &ms) == 0 && ms <= TG_WAIT_MS_MAX) {
@@ -57,9 +68,9 @@ static bool read_timeout(const char *text, uint64_t *ret)
     }
     tg_usage_error(
         verb,
-        "the timeout is %s, but must be a whole number with ms, s, m, h or d (seconds when there is "
-        "none), at most 100 years",
-        tg_shown(text));
+        "the %s is %s, but must be a whole number with ms, s, m, h or d (seconds when there is none), at "
+        "most 100 years",
+        what, tg_shown(text));
     return false;
 }
 
@@ -88,8 +99,13 @@ static bool take_option(struct settings *s, int option, const char *value)
         return check_tenant(value);
     case OPT_SLOTS:
         return tg_arg_u64(verb, "the number of slots", value, 0, TG_SLOTS_MAX, &a->slots);
+    case OPT_TIME:
+        return read_duration("time", value, &a->time_ms);
+    case OPT_STRICT:
+        a->strict = true;
+        return true;
     case OPT_TIMEOUT:
-        return read_timeout(value, &a->wait_ms);
+        return read_duration("timeout", value, &a->wait_ms);
     case OPT_QUIET:
         s->quiet = true;
         return true;
@@ -180,6 +196,7 @@ int tg_verb_run(int argc, char **argv)
                                                   .est_mb = TG_NOT_STATED,
                                                   .max_conc = TG_NOT_STATED,
                                                   .slots = TG_NOT_STATED,
+                                                  .time_ms = TG_NOT_STATED,
                                                   .wait_ms = UINT64_MAX},
                                         .waiting = show_waiting,
                                         .granted = show_granted,
