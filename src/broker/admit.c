@@ -24,6 +24,7 @@
 #define RECHECK_MAX_MS 1000u
 #define SIZE_FRESH_MS 1000u
 #define TAIL_FRESH_MS 100u
+#define AGE_PAUSE_MS 50u /* thousands may age one after the other */
 #define MEASURE_PAUSE_MS 50u
 #define MEASURE_SHARE 20u /* measuring takes at most this part of the time */
 
@@ -274,7 +275,12 @@ static uint64_t look_again_ms(const struct tg_broker *b, const struct plan *plan
         in = b->recheck_ms;
     if (measure_in > 0)
         in = measure_in;
-    uint64_t late = b->queue.n_waiters > 1 ? tg_ends_look_again_ms(&plan->pass) : UINT64_MAX;
+    uint64_t late = tg_ends_look_again_ms(&plan->pass);
+    uint64_t age = b->queue.n_waiters > 1 ? tg_queue_age_in_ms(&b->queue) : UINT64_MAX;
+    if (age < AGE_PAUSE_MS)
+        age = AGE_PAUSE_MS;
+    if (age < in)
+        in = age;
     return late < in ? late : in;
 }
 
@@ -339,6 +345,10 @@ static bool append_to_tail(struct tg_broker *b)
             return false;
         if (is_telemetry(v.why))
             arm_recheck(b, b->recheck_ms);
+        if (tg_queue_age_in_ms(q) != UINT64_MAX)
+            return false;  /* the pass sees when the order changes next */
+        if (v.start_known) /* it is the front: see look_again_ms */
+            arm_recheck(b, tg_ends_look_again_ms(&b->tail));
         q->waiters[i]->judged = v;
         q->waiters[i]->pass_no = b->pass_no;
     }
@@ -389,6 +399,8 @@ static void answer_the_rest(struct tg_broker *b)
 
 void tg_admit_settle(struct tg_broker *b)
 {
+    if ((b->pass_due || b->n_fresh > 0) && tg_queue_settle(&b->queue, tg_clock_boot_ms()))
+        b->pass_due = true;
     if (b->holding_back) {
         answer_the_rest(b);
         return;

@@ -14,7 +14,7 @@
 #define LOAD_MAX UINT64_C(1000000)
 #define DEFAULT_MB UINT64_C(1000)
 #define IDLE_EXIT_MS UINT64_C(60000)
-#define IDLE_EXIT_MAX_MS (UINT64_C(365) * 86400000)
+#define DURATION_MAX_MS (UINT64_C(365) * 86400000)
 
 void tg_config_defaults(struct tg_config *ret)
 {
@@ -99,9 +99,32 @@ static int set_budget(struct tg_config *c, const char *value)
 static int set_idle_exit(struct tg_config *c, const char *value)
 {
     uint64_t ms;
-    if (tg_parse_duration_ms(value, &ms) || ms > IDLE_EXIT_MAX_MS)
+    if (tg_parse_duration_ms(value, &ms) || ms > DURATION_MAX_MS)
         return -EINVAL;
     c->idle_exit_ms = ms;
+    return 0;
+}
+
+static int set_switch(bool *field, const char *value)
+{
+    bool on = strcmp(value, "on") == 0;
+    if (!on && strcmp(value, "off") != 0)
+        return -EINVAL;
+    *field = on;
+    return 0;
+}
+
+static int set_strict(struct tg_config *c, const char *value)
+{
+    return set_switch(&c->strict, value);
+}
+
+static int set_ageing(struct tg_config *c, const char *value)
+{
+    uint64_t ms = 0;
+    if (strcmp(value, "off") != 0 && (tg_parse_duration_ms(value, &ms) || ms == 0 || ms > DURATION_MAX_MS))
+        return -EINVAL;
+    c->ageing_ms = ms;
     return 0;
 }
 
@@ -178,12 +201,30 @@ static void print_overtake_bound(const struct tg_config *c, char *ret, size_t si
     snprintf(ret, size, "%u", c->overtake_bound);
 }
 
+static void print_duration(uint64_t ms, char *ret, size_t size)
+{
+    if (ms % 1000 == 0)
+        snprintf(ret, size, "%" PRIu64, ms / 1000);
+    else
+        snprintf(ret, size, "%" PRIu64 "ms", ms);
+}
+
 static void print_idle_exit(const struct tg_config *c, char *ret, size_t size)
 {
-    if (c->idle_exit_ms % 1000 == 0)
-        snprintf(ret, size, "%" PRIu64, c->idle_exit_ms / 1000);
+    print_duration(c->idle_exit_ms, ret, size);
+}
+
+static void print_strict(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", c->strict ? "on" : "off");
+}
+
+static void print_ageing(const struct tg_config *c, char *ret, size_t size)
+{
+    if (c->ageing_ms == 0)
+        snprintf(ret, size, "off");
     else
-        snprintf(ret, size, "%" PRIu64 "ms", c->idle_exit_ms);
+        print_duration(c->ageing_ms, ret, size);
 }
 
 #define SIZE_RULE "a size in MB, or with a suffix M, G or T"
@@ -206,6 +247,12 @@ static const struct setting {
      print_overtake_bound},
     {"idle-exit", "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
      set_idle_exit, print_idle_exit},
+    {"strict", "on (plain FIFO within a priority: no turns of the tenants, nobody passes) or off", set_strict,
+     print_strict},
+    {"ageing",
+     "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days, for each of which a waiter "
+     "gains a level; or off",
+     set_ageing, print_ageing},
 };
 
 const char *tg_config_key(unsigned index)
@@ -265,5 +312,6 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                              .load_limit_milli = load,
                              .floor_mb = config->floor_mb,
                              .backfill_mb = config->backfill_mb,
-                             .budget_mb = config->budget_mb};
+                             .budget_mb = config->budget_mb,
+                             .strict = config->strict};
 }

@@ -327,6 +327,7 @@ static int open_store(struct tg_broker *b, const struct tg_broker_options *o, ch
     if (err)
         snprintf(why, size, "%s", tg_store_why(b->store));
     tg_queue_set_heavy(&b->queue, b->config.backfill_mb);
+    tg_queue_set_order(&b->queue, b->config.strict, b->config.ageing_ms);
     b->next_id = tg_store_next_id(b->store);
     return err;
 }

@@ -71,6 +71,8 @@ static json_t *gates_object(struct tg_broker *b, const struct tg_gates *g, const
     set(gates, "memory", memory);
     set_number(gates, "backfill_mb", g->backfill_mb);
     set_number(gates, "overtake_bound", g->overtake_bound);
+    set(gates, "strict", json_boolean(g->strict));
+    set_number_or_null(gates, "ageing_ms", b->config.ageing_ms, b->config.ageing_ms > 0);
     return gates;
 }
 
@@ -116,6 +118,7 @@ static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
     set_text(o, "state", tg_ticket_state_name(t->state));
     set_number(o, "waited_ms", tg_sat_sub_u64(now_ms, t->asked_boot_ms));
     set_number(o, "overtaken", t->overtaken);
+    set(o, "prio_now", json_integer(t->level));
     return o;
 }
 
@@ -218,6 +221,8 @@ int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len)
     uint64_t now_ms = tg_clock_boot_ms();
     struct tg_gates gates = tg_admit_gates(b);
     struct tg_usage usage;
+    if (tg_queue_settle(&b->queue, now_ms))
+        b->pass_due = true;
     if (b->queue.n_holders > 0)
         tg_admit_measure_if_due(b);
     tg_admit_usage(b, &gates, true, &usage);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <tidegate/policy.h>
 
@@ -19,6 +20,7 @@
 
 struct tg_peer;
 struct tg_watch;
+struct tg_line;
 
 /* The numbers stand in the store: never renumber. */
 enum tg_ticket_state { TG_WAIT = 1, TG_PARKED = 2, TG_HOLD = 3 };
@@ -37,6 +39,8 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 enum tg_source { TG_SOURCE_NONE = 0, TG_SOURCE_STATED = 1, TG_SOURCE_LEARNED = 2, TG_SOURCE_DEFAULT = 3 };
 const char *tg_source_name(enum tg_source source);
 #define TG_PARENT_BYTES 128u
+
+TAILQ_HEAD(tg_ticket_list, tg_ticket);
 
 struct tg_ticket {
     /* Kept in the store. */
@@ -85,6 +89,11 @@ struct tg_ticket {
     uint64_t kill_at_ms;       /* monotonic; 0: no cancellation runs */
     uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
     struct tg_watch *watch;
+    int64_t level;  /* of a waiter: its priority and what waiting has added to it */
+    uint64_t round; /* its turn within the level (rank.h); stays when it leaves, for when it comes back */
+    int64_t moves;  /* see turns.c, like line */
+    struct tg_line *line;
+    TAILQ_ENTRY(tg_ticket) in_line;
     struct tg_peer *peer; /* who waits for the answer */
     struct tg_ticket *peer_next;
     struct tg_ticket *peer_prev;

@@ -39,6 +39,13 @@ static void n1_only_whole_values_are_taken(void)
         {"budget-mb", ""},
         {"budget-mb", "-5"},
         {"budget-mb", "OFF"},
+        {"strict", ""},
+        {"strict", "1"},
+        {"ageing", "0"},
+        {"ageing", ""},
+        {"ageing", "-1"},
+        {"ageing", "366d"},
+        {"ageing", "on"},
     };
     struct tg_config c;
     char why[300];
@@ -62,7 +69,8 @@ static void what_is_set_is_shown(void)
         {"load", "off", "off"},      {"load", "auto", "auto"},        {"floor-mb", "2G", "2048"},
         {"backfill-mb", "0", "0"},   {"default-mb", "512", "512"},    {"idle-exit", "5m", "300"},
         {"idle-exit", "0", "0"},     {"idle-exit", "250ms", "250ms"}, {"budget-mb", "8G", "8192"},
-        {"budget-mb", "off", "off"},
+        {"budget-mb", "off", "off"}, {"strict", "on", "on"},          {"strict", "off", "off"},
+        {"ageing", "10m", "600"},    {"ageing", "1500ms", "1500ms"},  {"ageing", "off", "off"},
     };
     struct tg_config c;
     char why[300], text[TG_CONFIG_VALUE_BYTES];
