@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Backfill when run times are known (A3), and the start order of the policy `tidegate`. Pure functions like
- * those of policy.h: no clock, no I/O, no allocation; storage is the caller's. The broker and the simulator
- * call these very functions.
+ * those of policy.h: no clock, no I/O, no allocation; storage is the caller's. The broker's pass (policy.h)
+ * and the simulator call the same EASY functions; the policy `tidegate` is the simulator's.
  *
  * Caveats first. Times are int64_t in one unit of the caller's choice (the simulator: seconds; the broker:
  * milliseconds) since any origin; TG_NEVER stands for an unknown run time or end. The guarantees hold as

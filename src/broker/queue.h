@@ -50,8 +50,8 @@ void tg_queue_set_heavy(struct tg_queue *q, uint64_t heavy_above_mb);
 
 struct tg_ticket *tg_queue_by_id(const struct tg_queue *q, uint64_t id);
 struct tg_ticket *tg_queue_by_pid(const struct tg_queue *q, pid_t pid);
-/* Brings the order up to date; call it before looking at the waiters. now: ms of CLOCK_BOOTTIME. True when the
- * order has changed. */
+/* Brings the order up to date; call it before looking at the waiters. now: ms of CLOCK_BOOTTIME. True when
+ * the order has changed. */
 bool tg_queue_settle(struct tg_queue *q, uint64_t now_ms);
 /* In how many ms somebody gains a level; UINT64_MAX: never. */
 uint64_t tg_queue_age_in_ms(const struct tg_queue *q);
