@@ -178,6 +178,11 @@ int tg_engine_submit_batch(struct tg_engine *engine, uint32_t tenant, uint32_t p
                            const struct tg_batch_item *items, uint32_t count, uint32_t tag,
                            struct tg_ticket *ret_fence);
 
+/* The same, and the tickets of the items: ret_tickets has room for count. Either may be NULL. */
+int tg_engine_submit_batch_tickets(struct tg_engine *engine, uint32_t tenant, uint32_t priority,
+                                   const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                                   struct tg_ticket *ret_tickets, struct tg_ticket *ret_fence);
+
 /* LOAD_MISS: asks the host's IO side for a resource, as tenant 0 at CRITICAL. The item is WAIT_IO until
  * tg_engine_io_complete. Errors as submit. */
 int tg_engine_submit_load_miss(struct tg_engine *engine, uint32_t resource, uint32_t prefetch,

@@ -17,6 +17,7 @@
 
 #include <tidegate/easy.h>
 #include <tidegate/levels.h>
+#include <tidegate/load_gate.h>
 #include <tidegate/partition.h>
 #include <tidegate/rank.h>
 #include <tidegate/tenants.h>
@@ -37,13 +38,16 @@ extern "C" {
 
 /* Capacity in force: the broker's configuration (A10). */
 struct tg_gates {
-    uint32_t slots;            /* cap of the slots of all holders together */
-    uint32_t overtake_bound;   /* how often the front may be passed before the gate closes behind it */
-    uint64_t load_limit_milli; /* admit while load < limit, in thousandths; TG_LOAD_OFF: no gate */
-    uint64_t floor_mb;         /* memory that is never given away */
-    uint64_t backfill_mb;      /* an estimate up to this is small, above it heavy */
-    uint64_t budget_mb;        /* cap of the estimates of all holders together; TG_NO_BUDGET: none */
-    bool strict;               /* nobody passes anybody: no backfill at all */
+    uint32_t slots;             /* cap of the slots of all holders together */
+    uint32_t overtake_bound;    /* how often the front may be passed before the gate closes behind it */
+    uint64_t load_limit_milli;  /* admit while load < limit, in thousandths; TG_LOAD_OFF: no gate */
+    uint64_t floor_mb;          /* memory that is never given away */
+    uint64_t backfill_mb;       /* an estimate up to this is small, above it heavy */
+    uint64_t budget_mb;         /* cap of the estimates of all holders together; TG_NO_BUDGET: none */
+    uint64_t load_margin_milli; /* a closed load gate opens below limit - margin (O14) */
+    uint32_t pressure_memory;   /* admit while pressure < limit, see struct tg_usage; 0: no gate */
+    uint32_t pressure_cpu;
+    bool strict; /* nobody passes anybody: no backfill at all */
 };
 
 /* What is in use at the moment of the decision. Telemetry that cannot be read is marked unknown. */
@@ -52,7 +56,12 @@ struct tg_usage {
     uint64_t heavy_holders; /* holders whose estimate is above backfill_mb */
     uint64_t reserved_mb;   /* what holders were promised and have not grown into yet */
     uint64_t booked_mb;     /* what holders were promised, grown into or not */
-    uint64_t load_milli;
+    uint64_t load_milli;    /* grows with each grant by what the job's slots say */
+    bool load_closed;       /* the load gate was closed before this decision */
+    /* The share of the last 10 s in which somebody stood still for want of it, in hundredths of a percent. */
+    uint32_t pressure_memory;
+    uint32_t pressure_cpu;
+    bool pressure_unknown; /* it is there and cannot be read; where there is none, it is 0 */
     uint64_t mem_available_mb;
     uint64_t mem_total_mb; /* the most that could ever be available; 0: unknown */
     bool load_known;
@@ -80,10 +89,10 @@ enum tg_verdict_kind {
 /* Why not (or, with a grant, TG_WHY_NONE). Each names the gate; the numbers stand in the verdict. */
 enum tg_why {
     TG_WHY_NONE = 0,
-    TG_WHY_SLOTS,             /* need + have (held) would pass limit */
-    TG_WHY_MEMORY,            /* need est_mb; have = available - reserved - floor, in MB */
-    TG_WHY_BUDGET,            /* need est_mb; have (booked) + need would pass limit */
-    TG_WHY_LOAD,              /* have >= limit, in thousandths */
+    TG_WHY_SLOTS,  /* need + have (held) would pass limit */
+    TG_WHY_MEMORY, /* need est_mb; have = available - reserved - floor, in MB */
+    TG_WHY_BUDGET, /* need est_mb; have (booked) + need would pass limit */
+    TG_WHY_LOAD,   /* have >= limit, in thousandths; a closed gate opens at limit, and closes at need */
     TG_WHY_MEMORY_UNKNOWN,    /* telemetry cannot be read: refuse (A2) */
     TG_WHY_LOAD_UNKNOWN,      /* likewise */
     TG_WHY_MAX_CONC,          /* its own cap: have = waiters ahead + heavy holders, limit = max_conc */
@@ -91,8 +100,11 @@ enum tg_why {
     TG_WHY_GATE_CLOSED,       /* the front (blocker) has been passed have times, limit = the bound */
     TG_WHY_NEVER_FITS_MEMORY, /* need est_mb, limit = total - floor, or the budget */
     TG_WHY_NEVER_FITS_SLOTS,  /* need slots, limit = slots of the machine */
-    TG_WHY_RESERVED,          /* it would delay the front (blocker), which can start in have ms at the latest;
-                               * need = its own run time in ms, 0 when that is not known */
+    TG_WHY_PRESSURE_MEMORY,   /* have >= limit, in hundredths of a percent; it holds back, it never ends */
+    TG_WHY_PRESSURE_CPU,
+    TG_WHY_PRESSURE_UNKNOWN, /* telemetry cannot be read */
+    TG_WHY_RESERVED,         /* it would delay the front (blocker), which can start in have ms at the latest;
+                              * need = its own run time in ms, 0 when that is not known */
 };
 
 struct tg_verdict {

@@ -15,23 +15,25 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "broker/busy.h"
 #include "broker/explain.h"
+#include "broker/growth.h"
 #include "machine/load.h"
 #include "machine/memory.h"
 #include "proto/fields.h"
 
 #define RECHECK_FIRST_MS 100u
 #define RECHECK_MAX_MS 1000u
+#define RECHECK_LOAD_MS 250u
 #define SIZE_FRESH_MS 1000u
 #define TAIL_FRESH_MS 100u
 #define AGE_PAUSE_MS 50u /* thousands may age one after the other */
-#define MEASURE_PAUSE_MS 50u
-#define MEASURE_SHARE 20u /* measuring takes at most this part of the time */
 
 struct plan {
     struct tg_pass pass;
     size_t n;             /* grants */
     bool telemetry;       /* somebody is held back by what changes without an event */
+    bool load;            /* and by the load, which changes quickly */
     bool measuring_helps; /* somebody would fit if the holders had grown into their promises */
     size_t n_before;      /* grants decided before the first of those */
 };
@@ -42,20 +44,10 @@ struct tg_gates tg_admit_gates(struct tg_broker *b)
     if (b->cores == 0 || now - b->size_read_ms >= SIZE_FRESH_MS) {
         struct tg_memory memory;
         b->cores = tg_usable_cores(&b->root);
-        b->total_mb = tg_memory_read(&b->root, &memory) == 0 ? memory.total_mb : 0;
+        b->total_mb = tg_memory_read(&b->root, b->config.zfs_arc, &memory) == 0 ? memory.total_mb : 0;
         b->size_read_ms = now;
     }
     return tg_config_gates(&b->config, b->cores);
-}
-
-static uint64_t reserved_mb(const struct tg_queue *q, bool measured)
-{
-    if (!measured)
-        return q->promised_mb;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < q->n_holders; i++)
-        sum += tg_sat_sub_u64(q->holders[i]->est_mb, q->holders[i]->resident_mb);
-    return sum;
 }
 
 void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret)
@@ -64,14 +56,10 @@ void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool meas
     struct tg_usage u = {.slots_held = q->slots_held,
                          .heavy_holders = q->heavy_holders,
                          .booked_mb = q->promised_mb,
-                         .reserved_mb = reserved_mb(q, measured)};
-    struct tg_load load;
-    if (gates->load_limit_milli != TG_LOAD_OFF && tg_load_read(&b->root, &load) == 0) {
-        u.load_known = true;
-        u.load_milli = load.effective_milli;
-    }
+                         .reserved_mb = tg_growth_reserved_mb(q, measured)};
+    tg_busy_usage(b, gates, &u);
     struct tg_memory memory;
-    if (tg_memory_read(&b->root, &memory) == 0) {
+    if (tg_memory_read(&b->root, b->config.zfs_arc, &memory) == 0) {
         u.mem_known = true;
         u.mem_available_mb = memory.available_mb;
         u.mem_total_mb = memory.total_mb;
@@ -79,86 +67,17 @@ void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool meas
     *ret = u;
 }
 
-struct find_holder {
-    struct tg_broker *broker;
-    const struct tg_ticket *self;
-    struct tg_ticket *found;
-};
-
-static bool is_other_holder(void *ctx, pid_t pid)
-{
-    struct find_holder *f = ctx;
-    struct tg_ticket *t = tg_queue_by_pid(&f->broker->queue, pid);
-    if (!t || t == f->self || t->state != TG_HOLD)
-        return false;
-    f->found = t;
-    return true;
-}
-
-/* A holder below another holder (the outer one asked later) is in the outer one's tree: its bytes count once,
- * as its own. */
-static int subtract_inner(struct tg_broker *b, uint64_t *resident)
-{
-    const struct tg_queue *q = &b->queue;
-    uint64_t *inner = calloc(q->n_holders, sizeof(*inner));
-    if (!inner)
-        return -ENOMEM;
-    for (size_t i = 0; i < q->n_holders; i++) {
-        struct find_holder f = {.broker = b, .self = q->holders[i]};
-        if (tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
-            inner[f.found->place] += resident[i];
-    }
-    for (size_t i = 0; i < q->n_holders; i++)
-        resident[i] = tg_sat_sub_u64(resident[i], inner[i]);
-    free(inner);
-    return 0;
-}
-
-static int measure(struct tg_broker *b)
-{
-    const struct tg_queue *q = &b->queue;
-    size_t n = q->n_holders;
-    if (n == 0)
-        return 0;
-    uint64_t begin = tg_clock_mono_ns();
-    pid_t *pids = calloc(n, sizeof(*pids));
-    uint64_t *resident = calloc(n, sizeof(*resident));
-    int err = pids && resident ? 0 : -ENOMEM;
-    for (size_t i = 0; i < n && !err; i++)
-        pids[i] = q->holders[i]->owner.pid;
-    if (!err)
-        err = tg_trees_resident_mb(&b->root, pids, n, resident);
-    if (!err && n > 1)
-        err = subtract_inner(b, resident);
-    for (size_t i = 0; i < n && !err; i++)
-        q->holders[i]->resident_mb = resident[i];
-    free(pids);
-    free(resident);
-    b->measured_ms = tg_broker_now_ms(b);
-    b->measure_cost_ms = (tg_clock_mono_ns() - begin) / 1000000;
-    return err;
-}
-
-/* Measuring is bounded in time; who comes too early waits for the timer. */
-static uint64_t measure_wait_ms(struct tg_broker *b)
-{
-    uint64_t pause = MEASURE_PAUSE_MS;
-    if (b->measure_cost_ms * MEASURE_SHARE > pause)
-        pause = b->measure_cost_ms * MEASURE_SHARE;
-    uint64_t since = tg_broker_now_ms(b) - b->measured_ms;
-    return b->measured_ms == 0 || since >= pause ? 0 : pause - since;
-}
-
 void tg_admit_measure_if_due(struct tg_broker *b)
 {
-    if (measure_wait_ms(b) == 0)
-        measure(b);
+    if (tg_growth_wait_ms(b) == 0)
+        tg_growth_measure(b);
 }
 
 static bool is_telemetry(enum tg_why why)
 {
     return why == TG_WHY_MEMORY || why == TG_WHY_MEMORY_UNKNOWN || why == TG_WHY_LOAD ||
-           why == TG_WHY_LOAD_UNKNOWN;
+           why == TG_WHY_LOAD_UNKNOWN || why == TG_WHY_PRESSURE_MEMORY || why == TG_WHY_PRESSURE_CPU ||
+           why == TG_WHY_PRESSURE_UNKNOWN;
 }
 
 static int push_grant(struct tg_broker *b, struct plan *plan, struct tg_grant grant)
@@ -179,6 +98,7 @@ static void note_refusal(struct plan *plan, const struct tg_gates *gates, const 
                          const struct tg_verdict *v)
 {
     plan->telemetry |= is_telemetry(v->why);
+    plan->load |= v->why == TG_WHY_LOAD;
     if (v->why != TG_WHY_MEMORY || plan->measuring_helps || usage->reserved_mb == 0)
         return;
     /* It would have room, or, whoever has a reservation, that must not come too late for what holders have
@@ -272,7 +192,7 @@ static uint64_t look_again_ms(const struct tg_broker *b, const struct plan *plan
 {
     uint64_t in = UINT64_MAX;
     if (plan->telemetry)
-        in = b->recheck_ms;
+        in = plan->load && b->recheck_ms > RECHECK_LOAD_MS ? RECHECK_LOAD_MS : b->recheck_ms;
     if (measure_in > 0)
         in = measure_in;
     uint64_t late = tg_ends_look_again_ms(&plan->pass);
@@ -294,8 +214,8 @@ static void full_pass(struct tg_broker *b)
     make_plan(b, &gates, &usage, &plan);
     size_t n = plan.n;
     if (plan.measuring_helps) {
-        wait = measure_wait_ms(b);
-        if (wait == 0 && measure(b) == 0) {
+        wait = tg_growth_wait_ms(b);
+        if (wait == 0 && tg_growth_measure(b) == 0) {
             tg_admit_usage(b, &gates, true, &usage);
             make_plan(b, &gates, &usage, &plan);
             n = plan.n;
@@ -355,16 +275,61 @@ static bool append_to_tail(struct tg_broker *b)
     return true;
 }
 
+void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
+                   bool (*visit)(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead),
+                   void *ctx)
+{
+    const struct tg_queue *q = &b->queue;
+    uint64_t now_ms = tg_clock_boot_ms();
+    struct tg_pass pass;
+    struct tg_ends ends = {0};
+    struct tg_expect expect;
+    if (tg_queue_settle(&b->queue, now_ms))
+        b->pass_due = true;
+    tg_ends_pass(&ends, q, now_ms, gates, usage, &pass);
+    tg_expect_begin(&expect, q, now_ms, gates, usage);
+    bool go_on = true;
+    for (size_t i = 0; i < q->n_waiters && go_on; i++) {
+        struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
+        struct tg_verdict v = tg_pass_next(&pass, &c);
+        tg_expect_next(&expect, q->waiters[i], &v);
+        go_on = visit(ctx, q->waiters[i], &v, i);
+    }
+    tg_expect_done(&expect);
+    tg_ends_done(&ends);
+}
+
+const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket *t, const char **ret_text)
+{
+    const char *why = NULL;
+    const char *text = NULL;
+    if (t && t->on_hold) {
+        why = "hold";
+        text = "is on hold: keeps its place until it is resumed";
+    } else if (t && t->state == TG_PARKED) {
+        why = "parked";
+        text = "gave up waiting for now: keeps its place until it asks again";
+    } else if (b->holding_back) {
+        why = "restart";
+        text = "the broker has just started: those who waited before come back first";
+    } else if (b->config.drain) {
+        why = "drain";
+        text = "waits: the queue is drained, nobody is admitted until undrain";
+    }
+    if (why && ret_text)
+        *ret_text = text;
+    return why;
+}
+
 static json_t *wait_reply(struct tg_broker *b, const struct tg_ticket *t)
 {
     size_t ahead = tg_queue_ahead(&b->queue, t);
-    char text[400];
-    const char *why = tg_why_name(t->judged.why);
-    if (b->holding_back) {
-        why = "restart";
-        snprintf(text, sizeof(text), "the broker has just started: those who waited before come back first");
-    } else {
-        tg_explain_wait(&t->judged, ahead, text, sizeof(text));
+    char verdict[400];
+    const char *text = verdict;
+    const char *why = tg_admit_not_asked(b, t, &text);
+    if (!why) {
+        why = tg_why_name(t->judged.why);
+        tg_explain_wait(&t->judged, ahead, verdict, sizeof(verdict));
     }
     return json_pack("{s:b,s:s,s:I,s:I,s:s,s:s}", "ok", 1, "state", "WAIT", "ticket", (json_int_t)t->id,
                      "ahead", (json_int_t)ahead, "why", why, "text", text);
@@ -382,7 +347,7 @@ static void answer_wait(struct tg_broker *b, struct tg_ticket *t)
         b->tail_valid = false;
         b->pass_due = true;
     } else {
-        if (!b->holding_back && t->pass_no != b->pass_no)
+        if (!tg_admit_not_asked(b, t, NULL) && t->pass_no != b->pass_no)
             judge_behind(b, t);
         tg_peer_reply(peer, wait_reply(b, t));
         tg_admit_forget(b, t);
@@ -401,7 +366,10 @@ void tg_admit_settle(struct tg_broker *b)
 {
     if ((b->pass_due || b->n_fresh > 0) && tg_queue_settle(&b->queue, tg_clock_boot_ms()))
         b->pass_due = true;
-    if (b->holding_back) {
+    if (tg_admit_not_asked(b, NULL, NULL)) {
+        b->pass_due = false; /* whoever ends this state makes it due */
+        b->tail_valid = false;
+        uv_timer_stop(&b->recheck_timer);
         answer_the_rest(b);
         return;
     }

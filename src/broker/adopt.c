@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/growth.h"
 #include "broker/log.h"
 
 #define ADOPT_MS 500u
@@ -62,6 +63,7 @@ static int adopt_one(struct tg_broker *b, struct tg_ticket *t)
         tg_life_free(b, t);
         return err;
     }
+    t->over_estimate = tg_growth_is_over(t->peak_mb, t->est_mb); /* the former broker said so */
     if (t->state == TG_WAIT || (t->state == TG_HOLD && !t->acked)) {
         t->adopted = true;
         b->adopted_left++;
@@ -110,5 +112,6 @@ void tg_adopt_over(struct tg_broker *b)
     b->holding_back = false;
     park_missing(b, b->queue.waiters, b->queue.n_waiters);
     park_missing(b, b->queue.holders, b->queue.n_holders);
+    park_missing(b, b->queue.aside, b->queue.n_aside);
     b->pass_due = true;
 }

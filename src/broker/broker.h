@@ -4,8 +4,10 @@
  *
  *   loop.c    libuv: the socket, timers, signals, when a decision is due, when to end
  *   peer.c    connections: frames in, replies out, bounds on both
- *   ops.c     one handler a message; ops_admit.c the one for admit
+ *   ops.c     one handler a message; ops_X.c those of their own file (ops.h)
  *   admit.c   the decision: gathers usage, runs the policy's pass, books, replies
+ *   busy.c    the load and pressure that a decision sees
+ *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
  *   watch.c   death of owners as events; cancellation's second signal
  *   adopt.c   the start: who of the store's tickets still lives
@@ -55,6 +57,7 @@ struct tg_ended {
 };
 
 struct tg_broker;
+struct tg_wait;
 
 struct tg_peer {
     struct tg_broker *broker;
@@ -63,12 +66,13 @@ struct tg_peer {
     uid_t uid;
     pid_t pid;
     struct tg_ticket *tickets; /* those whose answer is awaited here */
+    struct tg_wait *wait;      /* or the ends of tickets */
     size_t out_bytes;          /* written and not taken by the other side yet */
     uint64_t moved_ms;         /* loop time of the last byte that moved while something was half done */
     bool closing;
     bool closes_when_drained; /* nothing more is read */
     bool reading;
-    bool blocked; /* an admit of it awaits the decision: answers keep their order */
+    bool blocked; /* an admit or a wait of it has no answer yet: answers keep their order */
     bool queued;  /* has messages left for the next iteration */
     TAILQ_ENTRY(tg_peer) link;
     TAILQ_ENTRY(tg_peer) queue_link;
@@ -91,6 +95,7 @@ struct tg_broker {
     uv_timer_t sweep_timer;    /* peers in the middle of something */
     uv_timer_t checkpoint_timer;
     uv_timer_t idle_timer;
+    uv_timer_t waits_timer; /* ends whose status nobody has told yet */
 
     struct tg_root root;
     char boot_id[TG_BOOT_ID_BYTES];
@@ -115,6 +120,7 @@ struct tg_broker {
     size_t n_peers;
     size_t in_bytes; /* of all peers */
     size_t out_bytes;
+    TAILQ_HEAD(, tg_wait) waits;
     char read_buf[65536];
 
     /* Decisions. */
@@ -132,14 +138,27 @@ struct tg_broker {
     bool tail_valid;
     uint64_t tail_ms;
     uint64_t recheck_ms; /* present interval */
+
+    /* How busy the processors are; busy.c. */
+    struct tg_load_watch load_watch;
+    bool load_ended;        /* some job has, since the last reading */
+    uint64_t group_read_us; /* of one's own group, at the last reading */
+    uint64_t group_used_us;
+    uint64_t group_waited_us;
+
+    /* How far the holders have grown; growth.c. */
+    uv_timer_t sample_timer;
+    bool holder_came; /* since the sampler was last looked at */
+    uint64_t sample_ms;
     uint64_t measured_ms;
-    uint64_t measure_cost_ms;
+    uint64_t measure_cost_ns; /* processor time of the last measurement */
 
     /* The store lags behind. */
     TAILQ_HEAD(, tg_ended) ended;
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+    uint64_t served_ms; /* when a message or a death was last handled */
 };
 
 /* ---- loop.c */
@@ -189,10 +208,19 @@ void tg_admit_settle(struct tg_broker *b);
 int tg_admit_fresh(struct tg_broker *b, struct tg_ticket *t);
 /* It has been answered. */
 void tg_admit_forget(struct tg_broker *b, struct tg_ticket *t);
+/* Why the policy is not asked at all (t NULL: about anybody), as the name of a gate, and in words; NULL when
+ * it is asked. */
+const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket *t, const char **ret_text);
 /* The gates in force; brings the size of the machine up to date. */
 struct tg_gates tg_admit_gates(struct tg_broker *b);
 /* What is in use; reads the machine. Reservations as if nobody had grown, unless measured. */
 void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret);
+/* Hands out every waiter in order with the verdict that a decision would give it now, until visit returns
+ * false; with each the time at which it can start, if that is known, not with the front alone. Changes
+ * nothing; visit must not either. */
+void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
+                   bool (*visit)(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead),
+                   void *ctx);
 /* Asks the operating system how far each holder has grown, unless that was done just now. */
 void tg_admit_measure_if_due(struct tg_broker *b);
 
@@ -244,6 +272,9 @@ void tg_adopt_over(struct tg_broker *b);
 
 /* ---- status.c */
 
+/* A ticket, and the gates, as status shows them. */
+json_t *tg_status_ticket(const struct tg_ticket *t, uint64_t now_ms);
+json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u);
 /* The answer to status as a whole frame, in memory that the caller frees. 0 or -errno. */
 int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len);
 

@@ -13,6 +13,7 @@
 #define OVERTAKE_BOUND_MAX UINT64_C(1000000)
 #define LOAD_MAX UINT64_C(1000000)
 #define DEFAULT_MB UINT64_C(1000)
+#define PRESSURE_MEMORY 2000u /* a fifth of the time: the machine is shuffling pages, not working */
 #define IDLE_EXIT_MS UINT64_C(60000)
 #define DURATION_MAX_MS (UINT64_C(365) * 86400000)
 
@@ -25,6 +26,7 @@ void tg_config_defaults(struct tg_config *ret)
                               .budget_mb = TG_NO_BUDGET,
                               .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
                               .default_mb = DEFAULT_MB,
+                              .pressure_memory = PRESSURE_MEMORY,
                               .idle_exit_ms = IDLE_EXIT_MS};
 }
 
@@ -128,12 +130,45 @@ static int set_ageing(struct tg_config *c, const char *value)
     return 0;
 }
 
+static int set_drain(struct tg_config *c, const char *value)
+{
+    return set_switch(&c->drain, value);
+}
+
 static int set_overtake_bound(struct tg_config *c, const char *value)
 {
     uint64_t n;
     if (tg_parse_u64(value, 0, OVERTAKE_BOUND_MAX, &n))
         return -EINVAL;
     c->overtake_bound = (uint32_t)n;
+    return 0;
+}
+
+static int set_pressure(uint32_t *field, const char *value)
+{
+    uint64_t milli = 0;
+    if (strcmp(value, "off") != 0 &&
+        (parse_milli(value, &milli) || milli == 0 || milli > 100000 || milli % 10 != 0))
+        return -EINVAL;
+    *field = (uint32_t)(milli / 10);
+    return 0;
+}
+
+static int set_pressure_memory(struct tg_config *c, const char *value)
+{
+    return set_pressure(&c->pressure_memory, value);
+}
+
+static int set_pressure_cpu(struct tg_config *c, const char *value)
+{
+    return set_pressure(&c->pressure_cpu, value);
+}
+
+static int set_zfs_arc(struct tg_config *c, const char *value)
+{
+    if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
+        return -EINVAL;
+    c->zfs_arc = strcmp(value, "on") == 0;
     return 0;
 }
 
@@ -201,6 +236,36 @@ static void print_overtake_bound(const struct tg_config *c, char *ret, size_t si
     snprintf(ret, size, "%u", c->overtake_bound);
 }
 
+static void print_pressure(uint32_t limit, char *ret, size_t size)
+{
+    if (limit == 0)
+        snprintf(ret, size, "off");
+    else if (limit % 100 == 0)
+        snprintf(ret, size, "%u", limit / 100);
+    else
+        snprintf(ret, size, "%u.%02u", limit / 100, limit % 100);
+}
+
+static void print_pressure_memory(const struct tg_config *c, char *ret, size_t size)
+{
+    print_pressure(c->pressure_memory, ret, size);
+}
+
+static void print_pressure_cpu(const struct tg_config *c, char *ret, size_t size)
+{
+    print_pressure(c->pressure_cpu, ret, size);
+}
+
+static void print_zfs_arc(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", c->zfs_arc ? "on" : "off");
+}
+
+static void print_drain(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", c->drain ? "on" : "off");
+}
+
 static void print_duration(uint64_t ms, char *ret, size_t size)
 {
     if (ms % 1000 == 0)
@@ -227,6 +292,7 @@ static void print_ageing(const struct tg_config *c, char *ret, size_t size)
         print_duration(c->ageing_ms, ret, size);
 }
 
+#define PRESSURE_RULE "a percentage above 0 and up to 100, with at most two digits behind the point, or off"
 #define SIZE_RULE "a size in MB, or with a suffix M, G or T"
 
 /* The settings in the order they are shown; rule is what the message of a refusal says. */
@@ -245,6 +311,9 @@ static const struct setting {
     {"default-mb", SIZE_RULE, set_default, print_default},
     {"overtake-bound", "a number from 0 (the front is never passed) to 1000000", set_overtake_bound,
      print_overtake_bound},
+    {"pressure-memory", PRESSURE_RULE, set_pressure_memory, print_pressure_memory},
+    {"pressure-cpu", PRESSURE_RULE, set_pressure_cpu, print_pressure_cpu},
+    {"zfs-arc", "on or off", set_zfs_arc, print_zfs_arc},
     {"idle-exit", "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
      set_idle_exit, print_idle_exit},
     {"strict", "on (plain FIFO within a priority: no turns of the tenants, nobody passes) or off", set_strict,
@@ -253,6 +322,7 @@ static const struct setting {
      "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days, for each of which a waiter "
      "gains a level; or off",
      set_ageing, print_ageing},
+    {"drain", "on (nobody is admitted, running commands go on) or off", set_drain, print_drain},
 };
 
 const char *tg_config_key(unsigned index)
@@ -313,5 +383,8 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                              .floor_mb = config->floor_mb,
                              .backfill_mb = config->backfill_mb,
                              .budget_mb = config->budget_mb,
+                             .load_margin_milli = load == TG_LOAD_OFF ? 0 : tg_load_margin(load),
+                             .pressure_memory = config->pressure_memory,
+                             .pressure_cpu = config->pressure_cpu,
                              .strict = config->strict};
 }

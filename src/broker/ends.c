@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FORECAST_RUNNING 1024u
 #define PASS_GRANTS 256u /* of one pass whose ends it can know before there is a front */
 
 void tg_ends_take(struct tg_ends *e, const struct tg_queue *q, uint64_t now_ms, size_t more)
@@ -54,13 +55,13 @@ void tg_expect_begin(struct tg_expect *x, const struct tg_queue *q, uint64_t now
     struct tg_amount free;
     struct tg_amount owed;
     *x = (struct tg_expect){.now = (int64_t)now_ms};
-    tg_ends_take(&x->ends, q, now_ms, q->n_waiters);
+    /* Each start is sorted in: the number of those that run at a time is bounded, whatever it is. */
+    tg_ends_take(&x->ends, q, now_ms, q->n_waiters < FORECAST_RUNNING ? q->n_waiters : FORECAST_RUNNING);
     tg_gates_room(gates, usage, &free, &owed);
     tg_forecast_begin(&x->forecast, &x->ends.running, &free, &owed, x->now);
 }
 
-bool tg_expect_next(struct tg_expect *x, const struct tg_ticket *t, const struct tg_verdict *v,
-                    uint64_t *ret_ms)
+void tg_expect_next(struct tg_expect *x, const struct tg_ticket *t, struct tg_verdict *v)
 {
     const struct tg_amount need = {.of = {[TG_RES_SLOTS] = t->slots, [TG_RES_MEMORY] = t->est_mb}};
     int64_t start;
@@ -68,19 +69,22 @@ bool tg_expect_next(struct tg_expect *x, const struct tg_ticket *t, const struct
     case TG_WHY_NEVER_FITS_MEMORY: /* nobody waits for these */
     case TG_WHY_NEVER_FITS_SLOTS:
     case TG_WHY_MAX_CONC:
-        return false;
+        return;
     case TG_WHY_LOAD: /* nobody knows when this ends, and nobody starts before */
     case TG_WHY_LOAD_UNKNOWN:
     case TG_WHY_MEMORY_UNKNOWN:
+    case TG_WHY_PRESSURE_MEMORY:
+    case TG_WHY_PRESSURE_CPU:
+    case TG_WHY_PRESSURE_UNKNOWN:
         x->forecast.lost = true;
-        return false;
+        return;
     default:
         break;
     }
     if (tg_forecast_next(&x->forecast, &need, t->time_ms ? (int64_t)t->time_ms : TG_NEVER, &start) != 0)
-        return false;
-    *ret_ms = (uint64_t)(start - x->now);
-    return true;
+        return;
+    v->start_known = true;
+    v->start_in_ms = (uint64_t)(start - x->now);
 }
 
 void tg_expect_done(struct tg_expect *x)

@@ -41,9 +41,8 @@ struct tg_expect {
 
 void tg_expect_begin(struct tg_expect *x, const struct tg_queue *q, uint64_t now_ms,
                      const struct tg_gates *gates, const struct tg_usage *usage);
-/* True and *ret_ms, in how many ms this waiter starts at the latest; false when that is not known. */
-bool tg_expect_next(struct tg_expect *x, const struct tg_ticket *t, const struct tg_verdict *v,
-                    uint64_t *ret_ms);
+/* Says in the verdict in how many ms this waiter can start at the latest, when that is known. */
+void tg_expect_next(struct tg_expect *x, const struct tg_ticket *t, struct tg_verdict *v);
 void tg_expect_done(struct tg_expect *x);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 
@@ -76,6 +77,22 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
         snprintf(ret, size,
                  "waits for load: %" PRIu64 ".%02" PRIu64 " now, must be below %" PRIu64 ".%02" PRIu64,
                  v->have / 1000, v->have % 1000 / 10, v->limit / 1000, v->limit % 1000 / 10);
+        if (v->need > v->limit) {
+            size_t used = strlen(ret);
+            snprintf(ret + used, size - used, " (the gate closed at %" PRIu64 ".%02" PRIu64 ")",
+                     v->need / 1000, v->need % 1000 / 10);
+        }
+        break;
+    case TG_WHY_PRESSURE_MEMORY:
+    case TG_WHY_PRESSURE_CPU:
+        snprintf(ret, size,
+                 "waits for pressure on %s: tasks stood still for it %" PRIu64 ".%02" PRIu64
+                 " %% of the last 10 s, must be below %" PRIu64 ".%02" PRIu64 " %%",
+                 v->why == TG_WHY_PRESSURE_MEMORY ? "memory" : "processors", v->have / 100, v->have % 100,
+                 v->limit / 100, v->limit % 100);
+        break;
+    case TG_WHY_PRESSURE_UNKNOWN:
+        snprintf(ret, size, "waits for pressure: it cannot be read here, so nobody is admitted");
         break;
     case TG_WHY_MEMORY_UNKNOWN:
         snprintf(ret, size, "waits for memory: it cannot be read here, so nobody is admitted");

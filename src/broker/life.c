@@ -13,6 +13,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "broker/busy.h"
+#include "broker/waits.h"
 #include "proto/fields.h"
 
 /* Something was given back, or the order changed: the next decision looks at the whole queue. */
@@ -43,6 +45,8 @@ static void set_dirty(struct tg_broker *b, struct tg_ticket *t, bool dirty)
 int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
 {
     struct tg_ticket *t = grant->ticket;
+    if (!tg_ticket_may_become(t, TG_HOLD))
+        return -EINVAL;
     struct tg_ticket row = *t;
     row.state = TG_HOLD;
     row.verdict = grant->kind;
@@ -64,6 +68,8 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
     t->held_wall_ms = row.held_wall_ms;
     t->saved = true;
     t->resident_mb = 0;
+    b->holder_came = true;
+    tg_busy_granted(b, t);
     set_dirty(b, t, false);
     store_worked(b);
     tg_queue_set_state(&b->queue, t, TG_HOLD);
@@ -114,6 +120,8 @@ static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, co
 {
     tg_life_came_back(b, t);
     tg_queue_remove(&b->queue, t);
+    if (t->state == TG_HOLD)
+        tg_busy_ended(b, t);
     struct tg_peer *peer = t->peer;
     bool due = t->reply_due;
     /* A client that has read HOLD, and is about to acknowledge it, expects no more answers. */
@@ -136,6 +144,7 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
         return err;
     }
     leave(b, t, code, text);
+    tg_waits_ended(b, t, outcome, status);
     tg_life_free(b, t);
     tg_broker_mind_idle(b);
     return 0;
@@ -148,6 +157,7 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
     if (tg_life_end(b, t, outcome, -1, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
+    tg_waits_ended(b, t, outcome, -1);
     set_dirty(b, t, false);
     struct tg_ended *e = calloc(1, sizeof(*e));
     if (!e) { /* the next broker finds the same */
@@ -178,6 +188,8 @@ static void apply_park(struct tg_broker *b, struct tg_ticket *t)
 
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t)
 {
+    if (!tg_ticket_may_become(t, TG_PARKED))
+        return -EINVAL;
     struct tg_ticket row = *t;
     make_parked(&row);
     int err = tg_store_update(b->store, &row);
@@ -192,6 +204,8 @@ int tg_life_park(struct tg_broker *b, struct tg_ticket *t)
 
 void tg_life_parked(struct tg_broker *b, struct tg_ticket *t)
 {
+    if (!tg_ticket_may_become(t, TG_PARKED))
+        return;
     apply_park(b, t);
     tg_life_touch(b, t);
 }
@@ -233,6 +247,7 @@ void tg_life_retry(struct tg_broker *b)
     retry_list(b, b->queue.waiters, b->queue.n_waiters);
     retry_list(b, b->queue.holders, b->queue.n_holders);
     retry_list(b, b->queue.parked, b->queue.n_parked);
+    retry_list(b, b->queue.aside, b->queue.n_aside);
     decide_anew(b);
     if (!TAILQ_EMPTY(&b->ended) || b->n_dirty > 0)
         tg_broker_store_failed(b);

@@ -18,8 +18,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broker/busy.h"
+#include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
+#include "broker/waits.h"
 #include "machine/proc.h"
 #include "proto/paths.h"
 
@@ -28,6 +31,7 @@
 #define LOG_PAGES_SOFT 1000 /* then the write-ahead log is moved into the file when it suits */
 #define LOG_PAGES_HARD 8000
 #define CHECKPOINT_AFTER_MS 200u
+#define QUIET_MS 50u
 #define LISTEN_BACKLOG 1024
 #define RECHECK_MAX_MS 1000u
 #define RECHECK_FIRST_MS 100u
@@ -54,6 +58,7 @@ void tg_broker_store_failed(struct tg_broker *b)
 static void on_recheck(uv_timer_t *timer)
 {
     struct tg_broker *b = timer->data;
+    tg_busy_tick(b);
     b->recheck_ms = b->recheck_ms * 2 < RECHECK_MAX_MS ? b->recheck_ms * 2 : RECHECK_MAX_MS;
     b->pass_due = true;
 }
@@ -85,9 +90,19 @@ static void on_sweep(uv_timer_t *timer)
     tg_peers_sweep(timer->data);
 }
 
+/* It waits for the disk, a few milliseconds: when nobody is served just then. mind_log has the last word. */
 static void on_checkpoint(uv_timer_t *timer)
 {
-    tg_store_checkpoint(((struct tg_broker *)timer->data)->store);
+    struct tg_broker *b = timer->data;
+    if (tg_broker_now_ms(b) - b->served_ms < QUIET_MS)
+        tg_broker_arm(b, &b->checkpoint_timer, CHECKPOINT_AFTER_MS);
+    else
+        tg_store_checkpoint(b->store);
+}
+
+static void on_waits(uv_timer_t *timer)
+{
+    tg_waits_due(timer->data);
 }
 
 static void timer_init(struct tg_broker *b, uv_timer_t *timer)
@@ -105,7 +120,7 @@ void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms)
         {&b->recheck_timer, on_recheck},       {&b->adopt_timer, on_adopt},
         {&b->store_timer, on_store},           {&b->kill_timer, on_kill},
         {&b->sweep_timer, on_sweep},           {&b->liveness_timer, on_liveness},
-        {&b->checkpoint_timer, on_checkpoint},
+        {&b->checkpoint_timer, on_checkpoint}, {&b->waits_timer, on_waits},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].timer == timer)
@@ -169,6 +184,7 @@ static void on_check(uv_check_t *check)
 {
     struct tg_broker *b = check->data;
     tg_admit_settle(b);
+    tg_growth_mind(b);
     mind_log(b);
 }
 
@@ -183,6 +199,7 @@ static void on_prepare(uv_prepare_t *prepare)
     struct tg_broker *b = prepare->data;
     tg_peers_work(b);
     tg_admit_settle(b);
+    tg_growth_mind(b);
     if (TAILQ_EMPTY(&b->more) && !b->pass_due)
         uv_idle_stop(&b->more_work);
     else
@@ -259,7 +276,8 @@ static void loop_init(struct tg_broker *b)
     uv_pipe_init(&b->loop, &b->listener, 0);
     b->listener.data = b;
     uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
-                            &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer};
+                            &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
+                            &b->sample_timer,   &b->waits_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);
@@ -380,9 +398,10 @@ static void close_loop(struct tg_broker *b)
             tg_peer_detach(peer->tickets);
         tg_peer_close(peer);
     }
-    struct tg_ticket **lists[] = {b->queue.waiters, b->queue.holders, b->queue.parked};
-    const size_t n[] = {b->queue.n_waiters, b->queue.n_holders, b->queue.n_parked};
-    for (size_t i = 0; i < 3; i++) {
+    const struct tg_queue *q = &b->queue;
+    struct tg_ticket **lists[] = {q->waiters, q->holders, q->parked, q->aside};
+    const size_t n[] = {q->n_waiters, q->n_holders, q->n_parked, q->n_aside};
+    for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
         for (size_t j = 0; j < n[i]; j++)
             tg_watch_stop(lists[i][j]);
     }
@@ -430,6 +449,7 @@ int tg_broker_run(const struct tg_broker_options *options)
     TAILQ_INIT(&b->peers);
     TAILQ_INIT(&b->more);
     TAILQ_INIT(&b->ended);
+    TAILQ_INIT(&b->waits);
     loop_init(b);
     int err = start(b, options, other, why, sizeof(why));
     if (err == -EALREADY) {

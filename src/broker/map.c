@@ -3,6 +3,7 @@
 #include "broker/map.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define MAP_FIRST_SIZE 64u
@@ -49,7 +50,8 @@ int tg_map_put(struct tg_map *map, uint64_t key, void *value)
 {
     if (key == 0)
         return -EINVAL;
-    int err = tg_map_reserve(map, map->used + 1);
+    bool there = map->size > 0 && map->entries[find(map, key)].key == key;
+    int err = there ? 0 : tg_map_reserve(map, map->used + 1);
     if (err)
         return err;
     size_t i = find(map, key);

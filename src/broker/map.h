@@ -23,7 +23,7 @@ struct tg_map {
 
 /* Makes sure that n entries in all fit, so that the next puts cannot fail. 0 or -ENOMEM. */
 int tg_map_reserve(struct tg_map *map, size_t n);
-/* Adds or replaces. 0, -EINVAL for key 0, or -ENOMEM. */
+/* Adds or replaces; replacing needs no room and cannot fail. 0, -EINVAL for key 0, or -ENOMEM. */
 int tg_map_put(struct tg_map *map, uint64_t key, void *value);
 /* The value, or NULL. */
 void *tg_map_get(const struct tg_map *map, uint64_t key);

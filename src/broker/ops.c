@@ -3,27 +3,30 @@
  * One handler a message (docs/protocol.md). Messages are input: every field is checked before anything
  * happens, and a refused request has changed nothing. admit has a file of its own.
  */
-#include "broker/broker.h"
+#include "broker/ops.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/growth.h"
 #include "broker/log.h"
+#include "broker/waits.h"
 #include "proto/fields.h"
 
-static json_t *usage(const char *op, const char *rule)
+json_t *tg_ops_usage(const char *op, const char *rule)
 {
     return tg_error_reply(TG_ERR_USAGE, "%s: %s", op, rule);
 }
 
-static json_t *store_refused(const struct tg_broker *b)
+json_t *tg_ops_store_refused(struct tg_broker *b)
 {
     return tg_error_reply(TG_ERR_STORE, "nothing has changed: the store refused (%s)",
                           tg_store_why(b->store));
 }
 
-static json_t *state_reply(const char *state)
+json_t *tg_ops_state_reply(const char *state)
 {
     return json_pack("{s:b,s:s}", "ok", 1, "state", state);
 }
@@ -34,13 +37,12 @@ static bool may_touch(const struct tg_peer *peer, const struct tg_ticket *t)
     return peer->uid == 0 || peer->uid == t->uid;
 }
 
-/* The ticket a message names, or NULL and the refusal. */
-static struct tg_ticket *named(struct tg_broker *b, const struct tg_peer *peer, const json_t *m,
+struct tg_ticket *tg_ops_named(struct tg_broker *b, const struct tg_peer *peer, const json_t *m,
                                const char *op, json_t **ret_error)
 {
     uint64_t id;
     if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id)) {
-        *ret_error = usage(op, "ticket must be the number of a ticket");
+        *ret_error = tg_ops_usage(op, "ticket must be the number of a ticket");
         return NULL;
     }
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
@@ -59,7 +61,7 @@ static struct tg_ticket *named(struct tg_broker *b, const struct tg_peer *peer, 
 static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     json_t *error = NULL;
-    struct tg_ticket *t = named(b, peer, m, "ack", &error);
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "ack", &error);
     json_decref(error); /* there is no reply to ack */
     if (!t || t->state != TG_HOLD || t->acked)
         return NULL;
@@ -73,18 +75,18 @@ static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m
 static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     json_t *error = NULL;
-    struct tg_ticket *t = named(b, peer, m, "park", &error);
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "park", &error);
     if (!t)
         return error;
     /* Another connection waits for it now: this one's giving up concerns nobody else. */
     if (t->state == TG_PARKED || (t->peer && t->peer != peer))
-        return state_reply("PARKED");
+        return tg_ops_state_reply("PARKED");
     if (t->state == TG_HOLD)
         return tg_ops_hold_reply(b, t, NULL);
     if (tg_life_park(b, t) != 0)
-        return store_refused(b);
+        return tg_ops_store_refused(b);
     tg_peer_detach(t);
-    return state_reply("PARKED");
+    return tg_ops_state_reply("PARKED");
 }
 
 static json_t *released_reply(unsigned n)
@@ -92,21 +94,44 @@ static json_t *released_reply(unsigned n)
     return json_pack("{s:b,s:i}", "ok", 1, "released", (int)n);
 }
 
+/* The answer to done; a job that used far more than it said is told so (M14). */
+static json_t *done_reply(unsigned n, uint64_t peak_mb, uint64_t est_mb)
+{
+    char note[200];
+    json_t *reply = released_reply(n);
+    if (tg_growth_is_over(peak_mb, est_mb)) {
+        snprintf(note, sizeof(note), "it used %llu MB, its estimate was %llu MB", (unsigned long long)peak_mb,
+                 (unsigned long long)est_mb);
+        json_object_set_new(reply, "note", json_string(note));
+    }
+    return reply;
+}
+
+/* Its row is in the history already: the pidfd was quicker. */
+static json_t *done_late(struct tg_broker *b, uint64_t id, uint64_t status, uint64_t peak_mb)
+{
+    struct tg_filled filled;
+    if (tg_store_fill_status(b->store, id, (int64_t)status, peak_mb, &filled) != 0)
+        return tg_ops_store_refused(b);
+    if (filled.found)
+        tg_waits_status(b, id, (int64_t)status);
+    return done_reply(0, filled.peak_mb, filled.est_mb);
+}
+
 static json_t *op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     uint64_t id;
     uint64_t status;
-    bool found = false;
+    uint64_t peak_mb = 0;
     if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id))
-        return usage("done", "ticket must be the number of a ticket");
+        return tg_ops_usage("done", "ticket must be the number of a ticket");
     if (tg_field_u64(m, "status", 0, UINT32_MAX, &status))
-        return usage("done", "status must be a wait status");
+        return tg_ops_usage("done", "status must be a wait status");
+    if (tg_field_u64(m, "peak_mb", 0, TG_EST_MAX_MB, &peak_mb) == -EINVAL)
+        return tg_ops_usage("done", "peak_mb must be a size in MB, or null");
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    if (!t) {
-        if (tg_store_fill_status(b->store, id, (int64_t)status, &found) != 0)
-            return store_refused(b);
-        return released_reply(0);
-    }
+    if (!t)
+        return done_late(b, id, status, peak_mb);
     if (!may_touch(peer, t))
         return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)id,
                               (unsigned)t->uid);
@@ -115,16 +140,19 @@ static json_t *op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *
         return tg_error_reply(TG_ERR_BUSY, "the owner of ticket %llu, process %d, has not ended",
                               (unsigned long long)id, (int)t->owner.pid);
     enum tg_outcome outcome = t->cancelled ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DONE;
+    tg_growth_saw(b, t, peak_mb);
+    uint64_t peak = t->peak_mb;
+    uint64_t est = t->est_mb;
     if (tg_life_end(b, t, outcome, (int64_t)status, TG_ERR_GONE, "its owner has ended") != 0)
-        return store_refused(b);
-    return released_reply(1);
+        return tg_ops_store_refused(b);
+    return done_reply(1, peak, est);
 }
 
 static json_t *op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     int64_t pid;
     if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid))
-        return usage("release", "pid must be a process number above 1");
+        return tg_ops_usage("release", "pid must be a process number above 1");
     struct tg_ticket *t = tg_queue_by_pid(&b->queue, (pid_t)pid);
     if (!t)
         return released_reply(0);
@@ -132,7 +160,7 @@ static json_t *op_release(struct tg_broker *b, struct tg_peer *peer, const json_
         return tg_error_reply(TG_ERR_DENIED, "the ticket of process %d belongs to user %u", (int)pid,
                               (unsigned)t->uid);
     if (tg_life_end(b, t, TG_OUTCOME_RELEASED, -1, TG_ERR_GONE, "it was released") != 0)
-        return store_refused(b);
+        return tg_ops_store_refused(b);
     return released_reply(1);
 }
 
@@ -141,7 +169,7 @@ static json_t *cancel_run(struct tg_broker *b, struct tg_ticket *t)
 {
     int err = tg_watch_cancel(b, t);
     if (err == -ESRCH)
-        return state_reply("HOLD"); /* it has just ended; the event is on its way */
+        return tg_ops_state_reply("HOLD"); /* it has just ended; the event is on its way */
     if (err)
         return tg_error_reply(TG_ERR_DENIED, "ticket %llu: process %d cannot be signalled: %s",
                               (unsigned long long)t->id, (int)t->owner.pid, strerror(-err));
@@ -149,20 +177,20 @@ static json_t *cancel_run(struct tg_broker *b, struct tg_ticket *t)
         t->cancelled = true;
         tg_life_touch(b, t);
     }
-    return state_reply("HOLD");
+    return tg_ops_state_reply("HOLD");
 }
 
 static json_t *op_cancel(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     json_t *error = NULL;
-    struct tg_ticket *t = named(b, peer, m, "cancel", &error);
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "cancel", &error);
     if (!t)
         return error;
     if (t->state == TG_HOLD && t->kind == TG_KIND_RUN)
         return cancel_run(b, t);
     if (tg_life_end(b, t, TG_OUTCOME_CANCELLED, -1, TG_ERR_CANCELLED, "it was cancelled") != 0)
-        return store_refused(b);
-    return state_reply("DONE");
+        return tg_ops_store_refused(b);
+    return tg_ops_state_reply("DONE");
 }
 
 static json_t *op_prio(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
@@ -170,19 +198,19 @@ static json_t *op_prio(struct tg_broker *b, struct tg_peer *peer, const json_t *
     json_t *error = NULL;
     int64_t prio;
     if (tg_field_i64(m, "prio", INT64_MIN, INT64_MAX, &prio))
-        return usage("prio", "prio must be a whole number");
-    struct tg_ticket *t = named(b, peer, m, "prio", &error);
+        return tg_ops_usage("prio", "prio must be a whole number");
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "prio", &error);
     if (!t)
         return error;
     struct tg_ticket row = *t;
     row.prio = prio;
     if (t->saved && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
-        return store_refused(b);
+        return tg_ops_store_refused(b);
     }
     tg_queue_set_request(&b->queue, t, prio, t->est_mb, t->slots);
     b->pass_due = true;
-    return state_reply(tg_ticket_state_name(t->state));
+    return tg_ops_state_reply(tg_ticket_state_name(t->state));
 }
 
 /* ---- config */
@@ -210,7 +238,7 @@ static json_t *set_config(struct tg_broker *b, const char *key, const char *valu
     tg_config_get(&changed, key, text, sizeof(text));
     if (tg_store_config_set(b->store, key, text) != 0) {
         tg_broker_store_failed(b);
-        return store_refused(b);
+        return tg_ops_store_refused(b);
     }
     b->config = changed;
     tg_queue_set_heavy(&b->queue, changed.backfill_mb);
@@ -228,9 +256,9 @@ static json_t *op_config(struct tg_broker *b, struct tg_peer *peer, const json_t
     struct tg_config scratch = b->config;
     if (tg_field_string(m, "key", 256, &key) == -EINVAL ||
         tg_field_string(m, "value", 256, &value) == -EINVAL)
-        return usage("config", "key and value must be texts of at most 256 bytes");
+        return tg_ops_usage("config", "key and value must be texts of at most 256 bytes");
     if (!key)
-        return value ? usage("config", "a value needs a key") : config_reply(&b->config, NULL);
+        return value ? tg_ops_usage("config", "a value needs a key") : config_reply(&b->config, NULL);
     if (tg_config_get(&b->config, key, text, sizeof(text)) != 0) {
         tg_config_set(&scratch, key, "", why, sizeof(why));
         return tg_error_reply(TG_ERR_USAGE, "config: %s", why);
@@ -258,12 +286,13 @@ static json_t *op_stop(struct tg_broker *b, struct tg_peer *peer, const json_t *
 {
     bool force = false;
     if (tg_field_bool(m, "force", &force) == -EINVAL)
-        return usage("stop", "force must be true or false");
+        return tg_ops_usage("stop", "force must be true or false");
     if (peer->uid != 0 && peer->uid != geteuid())
         return tg_error_reply(TG_ERR_DENIED, "only the broker's own user stops it");
-    if (b->queue.n_waiters > 0 && !force)
+    size_t waiting = b->queue.n_waiters + b->queue.n_aside;
+    if (waiting > 0 && !force)
         return tg_error_reply(TG_ERR_BUSY, "%zu wait for their turn and would start another broker at once",
-                              b->queue.n_waiters);
+                              waiting);
     tg_peer_reply(peer, json_pack("{s:b}", "ok", 1));
     tg_broker_stop(b);
     return NULL;
@@ -271,16 +300,18 @@ static json_t *op_stop(struct tg_broker *b, struct tg_peer *peer, const json_t *
 
 static const struct {
     const char *name;
-    json_t *(*handle)(struct tg_broker *b, struct tg_peer *peer, const json_t *m);
+    tg_op *handle;
 } OPS[] = {
-    {"ack", op_ack},         {"park", op_park},     {"done", op_done},
-    {"release", op_release}, {"status", op_status}, {"cancel", op_cancel},
-    {"prio", op_prio},       {"config", op_config}, {"stop", op_stop},
+    {"ack", op_ack},       {"park", op_park},     {"done", op_done},        {"release", op_release},
+    {"status", op_status}, {"cancel", op_cancel}, {"prio", op_prio},        {"config", op_config},
+    {"stop", op_stop},     {"hold", tg_op_hold},  {"resume", tg_op_resume}, {"history", tg_op_history},
+    {"why", tg_op_why},    {"wait", tg_op_wait},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)
 {
     const char *op;
+    b->served_ms = tg_broker_now_ms(b);
     if (tg_field_string(message, "op", 64, &op)) {
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;

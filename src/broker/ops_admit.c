@@ -15,23 +15,23 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "broker/explain.h"
+#include "broker/learn.h"
 #include "proto/fields.h"
 
 struct request {
     enum tg_ticket_kind kind;
     pid_t pid;
     int64_t prio;
-    uint64_t est_mb;
-    enum tg_source est_source;
+    struct tg_estimate estimate;
     uint32_t max_conc;
     uint32_t slots;
-    uint64_t time_ms;
-    enum tg_source time_source;
     bool strict;
     char tenant[TG_TENANT_BYTES + 8];
     char *cmd; /* owned, like cwd */
     char *cwd;
     const char *parent; /* borrowed from the message, or NULL */
+    const char *key;    /* "": none */
+    bool tell_existing; /* that key in use: say by whom, instead of refusing */
     const char *store;
 };
 
@@ -95,12 +95,26 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     if (err)
         return err;
     r->pid = (pid_t)pid;
-    r->est_source = est != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_DEFAULT;
-    r->est_mb = est != UINT64_MAX ? est : 0;
+    r->estimate.est_source = est != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_DEFAULT;
+    r->estimate.est_mb = est != UINT64_MAX ? est : 0;
     r->max_conc = (uint32_t)max_conc;
     r->slots = (uint32_t)slots;
-    r->time_source = time_ms != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_NONE;
-    r->time_ms = time_ms != UINT64_MAX ? time_ms : 0;
+    r->estimate.time_source = time_ms != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_NONE;
+    r->estimate.time_ms = time_ms != UINT64_MAX ? time_ms : 0;
+    return 0;
+}
+
+static int read_key(const json_t *m, struct request *r, json_t **ret_error)
+{
+    const char *then = "refuse";
+    r->key = "";
+    if (tg_field_string(m, "key", TG_KEY_BYTES, &r->key) == -EINVAL || !tg_key_valid(r->key))
+        return refuse(ret_error, TG_ERR_USAGE,
+                      "key must be a text of at most 256 bytes without control characters, or null");
+    if (tg_field_string(m, "if_exists", 16, &then) == -EINVAL ||
+        (strcmp(then, "refuse") != 0 && strcmp(then, "tell") != 0))
+        return refuse(ret_error, TG_ERR_USAGE, "if_exists must be refuse or tell, or null");
+    r->tell_existing = strcmp(then, "tell") == 0;
     return 0;
 }
 
@@ -119,6 +133,9 @@ static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **re
     if (tg_field_string(m, "parent", TG_PARENT_BYTES, &r->parent) == -EINVAL ||
         tg_field_string(m, "store", TG_REQUEST_MAX_BYTES, &r->store) == -EINVAL)
         return refuse(ret_error, TG_ERR_USAGE, "parent and store must be texts, or null");
+    int err = read_key(m, r, ret_error);
+    if (err)
+        return err;
     if (tenant) {
         char *shown = tg_display_text(tenant, TG_TENANT_BYTES);
         snprintf(r->tenant, sizeof(r->tenant), "%s", shown ? shown : "");
@@ -173,7 +190,7 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     if (tg_parse_u64(id_text, 1, INT64_MAX, &id))
         return NULL;
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    return t && t->state == TG_HOLD ? t : NULL;
+    return t && t->state == TG_HOLD && !tg_watch_is_dead(b, t) ? t : NULL;
 }
 
 struct ancestry {
@@ -203,20 +220,29 @@ static struct tg_ticket *held_parent(struct tg_broker *b, const struct request *
 
 /* ---- estimates */
 
+/* The most that a job may ask for here and still start some day. */
+static uint64_t most_mb(const struct tg_broker *b, const struct tg_gates *gates)
+{
+    uint64_t most = b->total_mb ? tg_sat_sub_u64(b->total_mb, gates->floor_mb) : UINT64_MAX;
+    return most < gates->budget_mb ? most : gates->budget_mb;
+}
+
 /* The estimate in force, and whether such a job could ever start; *ret_error says why not. */
-static int fit(struct tg_broker *b, struct request *r, json_t **ret_error)
+static int fit(struct tg_broker *b, uid_t uid, struct request *r, json_t **ret_error)
 {
     struct tg_gates gates = tg_admit_gates(b);
     struct tg_usage usage = {0};
     struct tg_verdict v = {0};
     usage.mem_total_mb = b->total_mb;
-    if (r->est_source != TG_SOURCE_STATED) {
-        /* A job that states nothing is never too large. */
-        uint64_t most = usage.mem_total_mb ? tg_sat_sub_u64(usage.mem_total_mb, gates.floor_mb) : UINT64_MAX;
-        most = most < gates.budget_mb ? most : gates.budget_mb;
-        r->est_mb = b->config.default_mb < most ? b->config.default_mb : most;
+    struct tg_estimate *e = &r->estimate;
+    tg_learn(b->store, uid, r->cmd, r->cwd, "", e);
+    if (e->est_source == TG_SOURCE_DEFAULT)
+        e->est_mb = b->config.default_mb;
+    if (e->est_source != TG_SOURCE_STATED) { /* a job that states nothing is never too large */
+        uint64_t most = most_mb(b, &gates);
+        e->est_mb = e->est_mb < most ? e->est_mb : most;
     }
-    struct tg_candidate c = {.est_mb = r->est_mb, .slots = r->slots};
+    struct tg_candidate c = {.est_mb = r->estimate.est_mb, .slots = r->slots};
     if (tg_never_fits(&gates, &usage, &c, &v) == TG_WHY_NONE)
         return 0;
     char text[200];
@@ -277,21 +303,22 @@ static void already_held(struct tg_broker *b, struct tg_peer *peer, struct tg_ti
 static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request *r, struct tg_ticket *t)
 {
     json_t *error = NULL;
-    if (fit(b, r, &error))
+    if (fit(b, peer->uid, r, &error))
         return error;
     struct tg_ticket row = *t;
     row.state = TG_WAIT;
     row.prio = r->prio;
-    row.est_mb = r->est_mb;
-    row.est_source = r->est_source;
+    row.est_mb = r->estimate.est_mb;
+    row.est_source = r->estimate.est_source;
+    row.time_ms = r->estimate.time_ms;
+    row.time_source = r->estimate.time_source;
     row.slots = r->slots;
     row.max_conc = r->max_conc;
-    row.time_ms = r->time_ms;
-    row.time_source = r->time_source;
     row.strict = r->strict;
-    bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->est_mb && t->slots == r->slots &&
-                t->max_conc == r->max_conc && t->est_source == r->est_source && t->time_ms == r->time_ms &&
-                t->time_source == r->time_source && t->strict == r->strict;
+    bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->estimate.est_mb &&
+                t->slots == r->slots && t->max_conc == r->max_conc &&
+                t->est_source == r->estimate.est_source && t->time_ms == r->estimate.time_ms &&
+                t->time_source == r->estimate.time_source && t->strict == r->strict;
     if (t->saved && !same && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
         return tg_error_reply(TG_ERR_STORE, "the store refused (%s)", tg_store_why(b->store));
@@ -301,11 +328,11 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
         return tg_error_reply(TG_ERR_STORE, "out of memory");
     tg_life_came_back(b, t);
     t->est_source = row.est_source;
-    t->max_conc = row.max_conc;
     t->time_ms = row.time_ms;
     t->time_source = row.time_source;
+    t->max_conc = row.max_conc;
     t->strict = row.strict;
-    tg_queue_set_request(&b->queue, t, r->prio, r->est_mb, r->slots);
+    tg_queue_set_request(&b->queue, t, r->prio, r->estimate.est_mb, r->slots);
     if (t->state != TG_WAIT)
         tg_queue_set_state(&b->queue, t, TG_WAIT);
     b->pass_due = true;
@@ -316,9 +343,9 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
                        const struct tg_owner *owner)
 {
     json_t *error = NULL;
-    if (fit(b, r, &error))
+    if (fit(b, peer->uid, r, &error))
         return error;
-    struct tg_ticket *t = tg_ticket_new(r->tenant, r->cmd, r->cwd, "");
+    struct tg_ticket *t = tg_ticket_new(r->tenant, r->cmd, r->cwd, r->key);
     if (!t)
         return tg_error_reply(TG_ERR_STORE, "out of memory");
     t->id = b->next_id;
@@ -327,12 +354,12 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     t->kind = r->kind;
     t->state = TG_WAIT;
     t->prio = r->prio;
-    t->est_mb = r->est_mb;
-    t->est_source = r->est_source;
+    t->est_mb = r->estimate.est_mb;
+    t->est_source = r->estimate.est_source;
+    t->time_ms = r->estimate.time_ms;
+    t->time_source = r->estimate.time_source;
     t->slots = r->slots;
     t->max_conc = r->max_conc;
-    t->time_ms = r->time_ms;
-    t->time_source = r->time_source;
     t->strict = r->strict;
     t->asked_boot_ms = tg_clock_boot_ms();
     t->asked_wall_ms = tg_clock_wall_ms();
@@ -354,12 +381,27 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     return NULL;
 }
 
-/* The ticket of this very process; one that a former process of the same number left ends here. */
+/* V8: the same thing waits or runs already. Nothing is enqueued. */
+static json_t *exists(const struct request *r, const struct tg_ticket *t)
+{
+    const char *state = tg_ticket_state_name(t->state);
+    if (r->tell_existing)
+        return json_pack("{s:b,s:s,s:I,s:i,s:s,s:s}", "ok", 1, "state", "EXISTS", "ticket", (json_int_t)t->id,
+                         "pid", (int)t->owner.pid, "existing", state, "cmd", t->cmd);
+    return tg_error_reply(TG_ERR_EXISTS, "key '%s' is in use: ticket %llu %s (process %d: %.200s)", r->key,
+                          (unsigned long long)t->id, t->state == TG_HOLD ? "runs" : "waits",
+                          (int)t->owner.pid, t->cmd);
+}
+
+/* The ticket of this very process; one that a former process of the same number left ends here. Start times
+ * are counted in hundredths of a second: a number that comes again within one is told apart by the pidfd,
+ * which stays with the process it was opened on. */
 static struct tg_ticket *ticket_of_owner(struct tg_broker *b, const struct tg_owner *owner)
 {
     struct tg_ticket *t = tg_queue_by_pid(&b->queue, owner->pid);
-    if (!t || (t->owner.start_ticks == owner->start_ticks &&
-               memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0))
+    if (!t ||
+        (t->owner.start_ticks == owner->start_ticks &&
+         memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0 && !tg_watch_is_dead(b, t)))
         return t;
     tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "its owner has ended");
     return NULL;
@@ -382,7 +424,10 @@ static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request 
     struct tg_ticket *parent = held_parent(b, r);
     if (parent)
         return tg_ops_hold_reply(b, parent, "nested");
-    return t ? resume(b, peer, r, t) : enqueue(b, peer, r, &owner);
+    if (t)
+        return resume(b, peer, r, t);
+    t = tg_keys_find(&b->queue.by_key, peer->uid, r->key);
+    return t ? exists(r, t) : enqueue(b, peer, r, &owner);
 }
 
 void tg_ops_admit(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "broker/log.h"
+#include "broker/waits.h"
 #include "proto/fields.h"
 
 #define MESSAGES_AT_ONCE 16u
@@ -71,6 +72,7 @@ static void let_go(struct tg_peer *peer)
         tg_peer_detach(t);
         tg_life_client_gone(peer->broker, t);
     }
+    tg_waits_drop(peer);
 }
 
 static void drop_input(struct tg_peer *peer)

@@ -12,7 +12,7 @@
 
 size_t tg_queue_count(const struct tg_queue *q)
 {
-    return q->n_waiters + q->n_holders + q->n_parked;
+    return q->n_waiters + q->n_holders + q->n_parked + q->n_aside;
 }
 
 /* How many waiters go before a place. */
@@ -81,7 +81,6 @@ static void age(struct tg_queue *q, struct tg_ticket *t)
 
 static void waiters_insert(struct tg_queue *q, struct tg_ticket *t)
 {
-    age(q, t);
     if (tg_turns_settle_for(&q->turns, t))
         sort(q, by_rank);
     tg_turns_enter(&q->turns, t, first_round(q, t->level));
@@ -122,6 +121,7 @@ static bool age_all(struct tg_queue *q)
     }
     while ((t = TAILQ_FIRST(&risen)) != NULL) {
         TAILQ_REMOVE(&risen, t, in_line);
+        age(q, t);
         waiters_insert(q, t);
         changed = true;
     }
@@ -162,6 +162,7 @@ void tg_queue_set_order(struct tg_queue *q, bool strict, uint64_t ageing_ms)
     q->n_waiters = 0;
     for (size_t i = 0; i < n; i++) { /* what is written is never behind what was read */
         q->waiters[i]->round = 0;
+        age(q, q->waiters[i]);
         waiters_insert(q, q->waiters[i]);
     }
 }
@@ -200,7 +201,11 @@ static void enter(struct tg_queue *q, struct tg_ticket *t)
 {
     switch (t->state) {
     case TG_WAIT:
-        waiters_insert(q, t);
+        age(q, t);
+        if (t->on_hold)
+            bag_insert(q->aside, &q->n_aside, t);
+        else
+            waiters_insert(q, t);
         break;
     case TG_PARKED:
         age(q, t); /* where it would stand */
@@ -220,7 +225,10 @@ static void leave(struct tg_queue *q, struct tg_ticket *t, bool starts)
 {
     switch (t->state) {
     case TG_WAIT:
-        waiters_remove(q, t, starts);
+        if (t->on_hold)
+            bag_remove(q->aside, &q->n_aside, t);
+        else
+            waiters_remove(q, t, starts);
         break;
     case TG_PARKED:
         bag_remove(q->parked, &q->n_parked, t);
@@ -270,6 +278,8 @@ static int make_room(struct tg_queue *q, size_t n)
     if (!err)
         err = grow(&q->parked, room);
     if (!err)
+        err = grow(&q->aside, room);
+    if (!err)
         err = grow_running(&q->running, room);
     if (!err)
         q->room = room;
@@ -286,7 +296,10 @@ int tg_queue_add(struct tg_queue *q, struct tg_ticket *t)
     if (err)
         return err;
     err = tg_map_put(&q->by_pid, (uint64_t)t->owner.pid, t);
+    if (!err)
+        err = tg_keys_add(&q->by_key, t);
     if (err) {
+        tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
         tg_map_remove(&q->by_id, t->id);
         return err;
     }
@@ -299,6 +312,7 @@ void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t)
     leave(q, t, false);
     tg_map_remove(&q->by_id, t->id);
     tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+    tg_keys_remove(&q->by_key, t);
 }
 
 void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_state state)
@@ -311,7 +325,7 @@ void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_
 void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio, uint64_t est_mb,
                           uint32_t slots)
 {
-    if (t->state == TG_WAIT && t->prio == prio) { /* its place is the same */
+    if (t->state == TG_WAIT && !t->on_hold && t->prio == prio) { /* its place is the same */
         q->zero_slot_waiters += slots == 0;
         q->zero_slot_waiters -= t->slots == 0;
         t->est_mb = est_mb;
@@ -322,6 +336,13 @@ void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio,
     t->prio = prio;
     t->est_mb = est_mb;
     t->slots = slots;
+    enter(q, t);
+}
+
+void tg_queue_set_hold(struct tg_queue *q, struct tg_ticket *t, bool on_hold)
+{
+    leave(q, t, false);
+    t->on_hold = on_hold;
     enter(q, t);
 }
 
@@ -357,7 +378,9 @@ void tg_queue_done(struct tg_queue *q)
     free_all(q->parked, q->n_parked);
     tg_turns_done(&q->turns);
     free(q->running.entry);
+    free_all(q->aside, q->n_aside);
     tg_map_done(&q->by_id);
     tg_map_done(&q->by_pid);
+    tg_keys_done(&q->by_key);
     *q = (struct tg_queue){0};
 }

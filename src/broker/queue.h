@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The living tickets in memory: waiters in rank order (A1, with turns of the tenants and ageing: rank.h),
- * holders, parked ones, and two indexes (id, pid of the owner). The sums that a decision needs are kept up to
- * date, so that a decision does not add up the holders. No I/O, no clock, no store; whoever changes a
- * ticket's state, priority, estimate or slots does it through here.
+ * holders, parked ones, those that a person keeps back, and three indexes (id, pid of the owner, key). The
+ * sums that a decision needs are kept up to date, so that a decision does not add up the holders. No I/O, no
+ * clock, no store; whoever changes a ticket's state, priority, estimate or slots does it through here.
  *
  * Room for every ticket in every list is made when it is added: a change of state never fails.
  */
 #ifndef TG_BROKER_QUEUE_H
 #define TG_BROKER_QUEUE_H
 
+#include "broker/keys.h"
 #include "broker/map.h"
 #include "broker/ticket.h"
 #include "broker/turns.h"
@@ -19,13 +20,16 @@ struct tg_queue {
     struct tg_ticket **waiters; /* state WAIT, in rank order: the array is the order, no list of indexes */
     struct tg_ticket **holders; /* in no order */
     struct tg_ticket **parked;
+    struct tg_ticket **aside; /* state WAIT and on hold: no pass ever sees them */
     size_t n_waiters;
     size_t n_holders;
     size_t n_parked;
+    size_t n_aside;
     size_t room;                /* of each array */
     struct tg_timeline running; /* of the holders those whose end is known, by that end */
     struct tg_map by_id;
     struct tg_map by_pid;
+    struct tg_keys by_key;
     struct tg_turns turns;
     uint64_t ageing_ms;   /* a waiter gains a level each time it has waited so long; 0: never */
     uint64_t now_ms;      /* as tg_queue_settle was told */
@@ -45,6 +49,9 @@ void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_
 /* Priority, estimate and slots of a ticket in any state. */
 void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio, uint64_t est_mb,
                           uint32_t slots);
+/* A person keeps it back, or no longer. It may be in any state; who waits leaves the waiters and comes back
+ * to its place. */
+void tg_queue_set_hold(struct tg_queue *q, struct tg_ticket *t, bool on_hold);
 /* What counts as heavy (A10); recounts the holders. */
 void tg_queue_set_heavy(struct tg_queue *q, uint64_t heavy_above_mb);
 

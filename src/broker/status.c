@@ -47,17 +47,35 @@ static json_t *milli(uint64_t value, bool known)
     return known ? json_real((double)value / 1000.0) : json_null();
 }
 
-static json_t *gates_object(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
+/* The load that the gate goes by; with the gate off, that of the machine. */
+static json_t *load_object(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
 {
-    json_t *slots = json_object();
-    set_number(slots, "limit", g->slots);
-    set_number(slots, "held", u->slots_held);
     json_t *load = json_object();
     struct tg_load now;
+    bool on = g->load_limit_milli != TG_LOAD_OFF;
     bool known = tg_load_read(&b->root, &now) == 0;
-    set(load, "limit", milli(g->load_limit_milli, g->load_limit_milli != TG_LOAD_OFF));
-    set(load, "now", milli(known ? now.effective_milli : 0, known));
+    set(load, "limit", milli(g->load_limit_milli, on));
+    if (on)
+        set(load, "now", milli(u->load_milli, u->load_known));
+    else
+        set(load, "now", milli(known ? now.effective_milli : 0, known));
     set(load, "one_minute", milli(known ? now.one_minute_milli : 0, known));
+    set(load, "closed", json_boolean(on && u->load_closed));
+    set(load, "opens_below", milli(tg_sat_sub_u64(g->load_limit_milli, g->load_margin_milli), on));
+    return load;
+}
+
+/* Percentages of the last 10 s; null where the gate is off or nothing can be read. */
+static json_t *pressure_object(uint32_t limit, uint32_t now, bool unknown)
+{
+    json_t *o = json_object();
+    set(o, "limit", limit > 0 ? json_real(limit / 100.0) : json_null());
+    set(o, "now", limit > 0 && !unknown ? json_real(now / 100.0) : json_null());
+    return o;
+}
+
+static json_t *memory_object(const struct tg_gates *g, const struct tg_usage *u)
+{
     json_t *memory = json_object();
     set_number(memory, "floor_mb", g->floor_mb);
     set_number_or_null(memory, "available_mb", u->mem_available_mb, u->mem_known);
@@ -65,14 +83,27 @@ static json_t *gates_object(struct tg_broker *b, const struct tg_gates *g, const
     set_number(memory, "reserved_mb", u->reserved_mb);
     set_number(memory, "booked_mb", u->booked_mb);
     set_number_or_null(memory, "budget_mb", g->budget_mb, g->budget_mb != TG_NO_BUDGET);
+    return memory;
+}
+
+json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u)
+{
+    json_t *slots = json_object();
+    set_number(slots, "limit", g->slots);
+    set_number(slots, "held", u->slots_held);
+    json_t *pressure = json_object();
+    set(pressure, "memory", pressure_object(g->pressure_memory, u->pressure_memory, u->pressure_unknown));
+    set(pressure, "cpu", pressure_object(g->pressure_cpu, u->pressure_cpu, u->pressure_unknown));
     json_t *gates = json_object();
     set(gates, "slots", slots);
-    set(gates, "load", load);
-    set(gates, "memory", memory);
+    set(gates, "load", load_object(b, g, u));
+    set(gates, "memory", memory_object(g, u));
+    set(gates, "pressure", pressure);
     set_number(gates, "backfill_mb", g->backfill_mb);
     set_number(gates, "overtake_bound", g->overtake_bound);
     set(gates, "strict", json_boolean(g->strict));
     set_number_or_null(gates, "ageing_ms", b->config.ageing_ms, b->config.ageing_ms > 0);
+    set(gates, "draining", json_boolean(b->config.drain));
     return gates;
 }
 
@@ -89,13 +120,14 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_text(o, "tenant", t->tenant);
     set_number(o, "est_mb", t->est_mb);
     set_text(o, "estimate", tg_source_name(t->est_source));
-    set_number(o, "slots", t->slots);
     set_number_or_null(o, "time_ms", t->time_ms, t->time_ms > 0);
     set_text(o, "time_source", tg_source_name(t->time_source));
+    set_number(o, "slots", t->slots);
     set(o, "strict", json_boolean(t->strict));
     set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
     set_text(o, "cmd", t->cmd);
     set_text(o, "cwd", t->cwd);
+    set(o, "key", t->key[0] ? json_string_nocheck(t->key) : json_null());
     set_number(o, "asked_wall_ms", t->asked_wall_ms);
     set_text(o, "liveness", t->watch ? "known" : "unknown");
     return o;
@@ -107,6 +139,8 @@ static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
     set_number(o, "held_ms", tg_sat_sub_u64(now_ms, t->held_boot_ms));
     set_number(o, "waited_ms", tg_sat_sub_u64(t->held_boot_ms, t->asked_boot_ms));
     set_number(o, "resident_mb", t->resident_mb);
+    set_number(o, "peak_mb", t->peak_mb);
+    set(o, "over_estimate", json_boolean(t->over_estimate));
     set_text(o, "verdict", tg_verdict_kind_name(t->verdict));
     set(o, "cancelled", json_boolean(t->cancelled));
     return o;
@@ -119,30 +153,32 @@ static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
     set_number(o, "waited_ms", tg_sat_sub_u64(now_ms, t->asked_boot_ms));
     set_number(o, "overtaken", t->overtaken);
     set(o, "prio_now", json_integer(t->level));
+    set(o, "on_hold", json_boolean(t->on_hold));
     return o;
 }
 
-static void set_why(const struct tg_broker *b, json_t *o, const struct tg_verdict *v, size_t ahead)
+json_t *tg_status_ticket(const struct tg_ticket *t, uint64_t now_ms)
 {
-    char text[400];
-    set_number(o, "position", ahead + 1);
-    set_number(o, "ahead", ahead);
-    if (b->holding_back) {
-        set_text(o, "why", "restart");
-        set_text(o, "text", "the broker has just started: those who waited before come back first");
-        return;
-    }
-    tg_explain_wait(v, ahead, text, sizeof(text));
-    set_text(o, "why", tg_why_name(v->why));
-    set_text(o, "text", text);
+    return t->state == TG_HOLD ? holder_object(t, now_ms) : waiter_object(t, now_ms);
 }
 
-static void set_expected_start(const struct tg_broker *b, json_t *o, struct tg_expect *expect,
-                               const struct tg_ticket *t, const struct tg_verdict *v)
+/* v: the verdict on it, when the policy is asked about it. */
+static void set_why(const struct tg_broker *b, json_t *o, const struct tg_ticket *t,
+                    const struct tg_verdict *v, size_t ahead)
 {
-    uint64_t ms = 0;
-    bool known = tg_expect_next(expect, t, v, &ms) && !b->holding_back;
-    set_number_or_null(o, "expected_start_ms", ms, known);
+    char verdict[400];
+    const char *text = verdict;
+    const char *why = tg_admit_not_asked(b, t, &text);
+    if (!why) {
+        why = tg_why_name(v->why);
+        tg_explain_wait(v, ahead, verdict, sizeof(verdict));
+    }
+    set_number_or_null(o, "expected_start_ms", v->start_in_ms,
+                       v->start_known && !tg_admit_not_asked(b, t, NULL));
+    set_number(o, "position", ahead + 1);
+    set_number(o, "ahead", ahead);
+    set_text(o, "why", why);
+    set_text(o, "text", text);
 }
 
 /* Between the elements of a list. */
@@ -153,15 +189,33 @@ static void put_element(struct tg_frame_writer *w, bool first, json_t *o)
     tg_frame_put_json(w, o);
 }
 
-static json_t *parked_object(const struct tg_queue *q, const struct tg_ticket *t, uint64_t now_ms)
+/* Those whom no pass sees, with the position they would have. */
+static void put_others(struct tg_broker *b, struct tg_frame_writer *w, bool first,
+                       struct tg_ticket *const *list, size_t n, uint64_t now_ms)
 {
-    json_t *o = waiter_object(t, now_ms);
-    size_t ahead = tg_queue_ahead(q, t);
-    set_number(o, "position", ahead + 1);
-    set_number(o, "ahead", ahead);
-    set_text(o, "why", "parked");
-    set_text(o, "text", "gave up waiting for now: keeps its place until it asks again");
-    return o;
+    static const struct tg_verdict none = {0};
+    for (size_t i = 0; i < n; i++) {
+        json_t *o = waiter_object(list[i], now_ms);
+        set_why(b, o, list[i], &none, tg_queue_ahead(&b->queue, list[i]));
+        put_element(w, first && i == 0, o);
+    }
+}
+
+struct waiters {
+    struct tg_broker *broker;
+    struct tg_frame_writer *w;
+    uint64_t now_ms;
+};
+
+static bool put_waiter(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead)
+{
+    struct waiters *ws = ctx;
+    if (v->kind != TG_QUEUE && !tg_admit_not_asked(ws->broker, t, NULL))
+        ws->broker->pass_due = true; /* the machine has changed since the last decision */
+    json_t *o = waiter_object(t, ws->now_ms);
+    set_why(ws->broker, o, t, v, ahead);
+    put_element(ws->w, ahead == 0, o);
+    return true;
 }
 
 /* Every waiter judged by the policy's pass, to its end. Each is written and forgotten: ten thousand of them
@@ -170,25 +224,10 @@ static void put_waiters(struct tg_broker *b, struct tg_frame_writer *w, const st
                         const struct tg_usage *usage, uint64_t now_ms)
 {
     const struct tg_queue *q = &b->queue;
-    struct tg_pass pass;
-    struct tg_ends ends = {0};
-    struct tg_expect expect;
-    tg_ends_pass(&ends, q, now_ms, gates, usage, &pass);
-    tg_expect_begin(&expect, q, now_ms, gates, usage);
-    for (size_t i = 0; i < q->n_waiters; i++) {
-        struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
-        struct tg_verdict v = tg_pass_next(&pass, &c);
-        if (v.kind != TG_QUEUE)
-            b->pass_due = true; /* the machine has changed since the last decision */
-        json_t *o = waiter_object(q->waiters[i], now_ms);
-        set_why(b, o, &v, i);
-        set_expected_start(b, o, &expect, q->waiters[i], &v);
-        put_element(w, i == 0, o);
-    }
-    tg_expect_done(&expect);
-    tg_ends_done(&ends);
-    for (size_t i = 0; i < q->n_parked; i++)
-        put_element(w, i == 0 && q->n_waiters == 0, parked_object(q, q->parked[i], now_ms));
+    struct waiters ws = {b, w, now_ms};
+    tg_admit_each(b, gates, usage, put_waiter, &ws);
+    put_others(b, w, q->n_waiters == 0, q->aside, q->n_aside, now_ms);
+    put_others(b, w, q->n_waiters + q->n_aside == 0, q->parked, q->n_parked, now_ms);
 }
 
 static json_t *broker_object(const struct tg_broker *b, uint64_t now_ms)
@@ -221,8 +260,6 @@ int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len)
     uint64_t now_ms = tg_clock_boot_ms();
     struct tg_gates gates = tg_admit_gates(b);
     struct tg_usage usage;
-    if (tg_queue_settle(&b->queue, now_ms))
-        b->pass_due = true;
     if (b->queue.n_holders > 0)
         tg_admit_measure_if_due(b);
     tg_admit_usage(b, &gates, true, &usage);
@@ -233,7 +270,7 @@ int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len)
     tg_frame_put_text(&w, ",\"store\":");
     tg_frame_put_json(&w, store_object(b));
     tg_frame_put_text(&w, ",\"gates\":");
-    tg_frame_put_json(&w, gates_object(b, &gates, &usage));
+    tg_frame_put_json(&w, tg_status_gates(b, &gates, &usage));
     tg_frame_put_text(&w, ",\"holders\":[");
     for (size_t i = 0; i < b->queue.n_holders; i++)
         put_element(&w, i == 0, holder_object(b->queue.holders[i], now_ms));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * See store.h. Keeps A1 (numbers of arrival), A8 (one transaction a transition), U7, U8, U10. */
-#include "broker/store.h"
+#include "broker/store_inner.h"
+
 #include "broker/store_file.h"
+#include "broker/store_learn.h"
 #include "broker/store_rows.h"
 
 #include <errno.h>
@@ -9,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sqlite3.h>
 
 #include "base/clock.h"
 #include "proto/fields.h"
@@ -17,7 +18,9 @@
 static const char SCHEMA[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE config(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
-    "CREATE TABLE history(id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, uid INTEGER NOT NULL, kind INTEGER"
+    /* seq is the order of the ends: what is shown and pruned goes by it, never by a clock. */
+    "CREATE TABLE history(seq INTEGER PRIMARY KEY, id INTEGER NOT NULL UNIQUE, pid INTEGER NOT NULL, uid "
+    "INTEGER NOT NULL, kind INTEGER"
     " NOT NULL, prio INTEGER NOT NULL, est_mb INTEGER NOT NULL, slots INTEGER NOT NULL, verdict INTEGER NOT"
     " NULL, tenant TEXT NOT NULL, cmd TEXT NOT NULL, cwd TEXT NOT NULL, asked_wall_ms INTEGER NOT NULL,"
     " held_wall_ms INTEGER NOT NULL, ended_wall_ms INTEGER NOT NULL, waited_ms INTEGER, ran_ms INTEGER,"
@@ -26,23 +29,6 @@ static const char SCHEMA[] =
     " NOT NULL, peak_mb INTEGER NOT NULL, detached INTEGER NOT NULL);"
     /* Estimates are learned from the last runs of the same thing. */
     "CREATE INDEX history_same ON history(cmd, cwd, job_key, id);";
-
-enum statement {
-    BEGIN,
-    COMMIT,
-    ROLLBACK,
-    INSERT,
-    UPDATE,
-    OVERTAKEN,
-    DELETE,
-    ARCHIVE,
-    PRUNE,
-    FILL,
-    CONFIG_SET,
-    CONFIG_ALL,
-    LOAD,
-    N_STATEMENTS,
-};
 
 /* Those of the ticket's row are made by store_rows.c. */
 static const char *const SQL[N_STATEMENTS] = {
@@ -56,22 +42,16 @@ static const char *const SQL[N_STATEMENTS] = {
                 "time_ms,peak_mb,detached)"
                 " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
     /* Two for one: a history that is too long shrinks, in steps nobody notices (P8). */
-    [PRUNE] = "DELETE FROM history WHERE id IN (SELECT id FROM history ORDER BY id LIMIT 2)",
-    [FILL] = "UPDATE history SET status=?2,outcome='done' WHERE id=?1 AND status IS NULL AND outcome IN"
-             " ('owner died','lost')",
+    [PRUNE] = "DELETE FROM history WHERE seq IN (SELECT seq FROM history ORDER BY seq LIMIT 2)",
+    [FILL] =
+        "UPDATE history SET status=?2,outcome=CASE outcome WHEN 'cancelled' THEN outcome ELSE 'done' END,"
+        "peak_mb=max(peak_mb,?3) WHERE id=?1 AND status IS NULL AND outcome IN ('owner "
+        "died','lost','cancelled')",
+    [USED] = "SELECT est_mb,peak_mb FROM history WHERE id=?1",
+    [SAME] = "SELECT uid,peak_mb,ran_ms,outcome,status FROM history WHERE cmd=?1 AND cwd=?2 AND job_key=?3"
+             " ORDER BY id DESC LIMIT ?4",
     [CONFIG_SET] = "INSERT OR REPLACE INTO config(key,value) VALUES(?1,?2)",
     [CONFIG_ALL] = "SELECT key,value FROM config ORDER BY key",
-};
-
-struct tg_store {
-    sqlite3 *db;
-    sqlite3_stmt *stmt[N_STATEMENTS];
-    uint64_t next_id;
-    uint64_t history_rows;
-    int log_pages;
-    char uuid[TG_STORE_UUID_BYTES];
-    char path[4096];
-    char why[4096 + 512]; /* names the path */
 };
 
 const char *tg_store_uuid(const struct tg_store *s)
@@ -120,7 +100,7 @@ static int errno_of(int rc)
     }
 }
 
-static int fail(struct tg_store *s, int rc)
+int tg_store_fail(struct tg_store *s, int rc)
 {
     int err = errno_of(rc);
     if (err)
@@ -132,7 +112,7 @@ static int fail(struct tg_store *s, int rc)
 static int step(struct tg_store *s, enum statement which)
 {
     int rc = sqlite3_step(s->stmt[which]);
-    int err = fail(s, rc);
+    int err = tg_store_fail(s, rc);
     sqlite3_reset(s->stmt[which]);
     return err;
 }
@@ -262,13 +242,52 @@ int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome 
     return err;
 }
 
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, bool *ret_found)
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, uint64_t peak_mb,
+                         struct tg_filled *ret)
 {
+    struct tg_filled filled = {0};
     bind_int(s->stmt[FILL], 1, id);
     sqlite3_bind_int64(s->stmt[FILL], 2, status);
+    bind_int(s->stmt[FILL], 3, peak_mb);
     int err = step(s, FILL);
+    if (err)
+        return err;
+    filled.found = sqlite3_changes(s->db) > 0;
+    sqlite3_stmt *st = s->stmt[USED];
+    bind_int(st, 1, id);
+    if (filled.found && sqlite3_step(st) == SQLITE_ROW) {
+        filled.est_mb = (uint64_t)sqlite3_column_int64(st, 0);
+        filled.peak_mb = (uint64_t)sqlite3_column_int64(st, 1);
+    }
+    sqlite3_reset(st);
+    *ret = filled;
+    return 0;
+}
+
+static const char *text_of(sqlite3_stmt *st, int column)
+{
+    const unsigned char *text = sqlite3_column_text(st, column);
+    return text ? (const char *)text : "";
+}
+
+int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
+                   struct tg_learned *ret)
+{
+    sqlite3_stmt *st = s->stmt[SAME];
+    struct tg_learned l = {0};
+    int rc;
+    bind_text(st, 1, cmd);
+    bind_text(st, 2, cwd);
+    bind_text(st, 3, key);
+    bind_int(st, 4, TG_LEARN_ROWS);
+    while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
+        if (sqlite3_column_int64(st, 0) == (sqlite3_int64)uid)
+            tg_learn_row(st, &l);
+    }
+    int err = tg_store_fail(s, rc);
+    sqlite3_reset(st);
     if (!err)
-        *ret_found = sqlite3_changes(s->db) > 0;
+        *ret = l;
     return err;
 }
 
@@ -279,12 +298,6 @@ int tg_store_config_set(struct tg_store *s, const char *key, const char *value)
     return step(s, CONFIG_SET);
 }
 
-static const char *text_of(sqlite3_stmt *st, int column)
-{
-    const unsigned char *text = sqlite3_column_text(st, column);
-    return text ? (const char *)text : "";
-}
-
 int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),
                          void *ctx)
 {
@@ -292,7 +305,7 @@ int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char 
     int rc;
     while ((rc = sqlite3_step(st)) == SQLITE_ROW)
         take(ctx, text_of(st, 0), text_of(st, 1));
-    int err = fail(s, rc);
+    int err = tg_store_fail(s, rc);
     sqlite3_reset(st);
     return err;
 }
@@ -324,7 +337,7 @@ int tg_store_load(struct tg_store *s, struct tg_store_report *report,
         if (n_bad < sizeof(bad_ids) / sizeof(bad_ids[0]))
             bad_ids[n_bad++] = sqlite3_column_int64(st, 0);
     }
-    int err = fail(s, rc);
+    int err = tg_store_fail(s, rc);
     sqlite3_reset(st);
     return err ? err : drop_rows(s, bad_ids, n_bad);
 }
@@ -351,7 +364,7 @@ static int on_log(void *ctx, sqlite3 *db, const char *name, int pages)
 
 static int exec(struct tg_store *s, const char *sql)
 {
-    return fail(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
+    return tg_store_fail(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
 }
 
 /* The first column of the first row, as a number. -ENODATA when there is no row or it is NULL. */
@@ -361,7 +374,7 @@ static int ask_number(struct tg_store *s, const char *sql, int64_t *ret)
     int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(st);
-    int err = rc == SQLITE_DONE ? -ENODATA : fail(s, rc);
+    int err = rc == SQLITE_DONE ? -ENODATA : tg_store_fail(s, rc);
     if (!err && sqlite3_column_type(st, 0) != SQLITE_INTEGER)
         err = -ENODATA;
     if (!err)
@@ -376,7 +389,7 @@ static int ask_text(struct tg_store *s, const char *sql, char *ret, size_t size)
     int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(st);
-    int err = rc == SQLITE_DONE ? -ENODATA : fail(s, rc);
+    int err = rc == SQLITE_DONE ? -ENODATA : tg_store_fail(s, rc);
     if (!err)
         snprintf(ret, size, "%s", text_of(st, 0));
     sqlite3_finalize(st);
@@ -429,13 +442,15 @@ static int prepare(struct tg_store *s)
     tg_rows_update_sql(row_sql[1], sizeof(row_sql[1]));
     tg_rows_load_sql(row_sql[2], sizeof(row_sql[2]));
     for (int i = 0; i < N_STATEMENTS; i++) {
-        const char *sql = i == INSERT   ? row_sql[0]
-                          : i == UPDATE ? row_sql[1]
-                          : i == LOAD   ? row_sql[2]
-                                        : SQL[i];
+        const char *sql = i == INSERT         ? row_sql[0]
+                          : i == UPDATE       ? row_sql[1]
+                          : i == LOAD         ? row_sql[2]
+                          : i == HISTORY_PAGE ? TG_STORE_HISTORY_PAGE_SQL
+                          : i == HISTORY_ONE  ? TG_STORE_HISTORY_ONE_SQL
+                                              : SQL[i];
         int rc = sqlite3_prepare_v3(s->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->stmt[i], NULL);
         if (rc != SQLITE_OK)
-            return (rc & 0xff) == SQLITE_ERROR ? (fail(s, rc), -EBADMSG) : fail(s, rc);
+            return (rc & 0xff) == SQLITE_ERROR ? (tg_store_fail(s, rc), -EBADMSG) : tg_store_fail(s, rc);
     }
     int err = ask_text(s, "SELECT value FROM meta WHERE key='uuid'", s->uuid, sizeof(s->uuid));
     if (!err && strlen(s->uuid) != TG_STORE_UUID_BYTES - 1)
@@ -465,7 +480,8 @@ static int set_up(struct tg_store *s)
     sqlite3_busy_timeout(s->db, 0);
     /* EXCLUSIVE before the first read: no shared-memory file, no lock calls per transaction. */
     int err = exec(s, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                      "PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
+                      "PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=8388608; PRAGMA "
+                      "temp_store=MEMORY; PRAGMA trusted_schema=OFF;"
                       "PRAGMA cell_size_check=ON");
     if (!err)
         err = check_pages(s);
@@ -516,7 +532,7 @@ static int open_once(const char *path, struct tg_store **ret, char *why, size_t 
     }
     int rc =
         sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-    int err = rc == SQLITE_OK ? set_up(s) : fail(s, rc);
+    int err = rc == SQLITE_OK ? set_up(s) : tg_store_fail(s, rc);
     if (err) {
         snprintf(why, size, "%s", s->why[0] ? s->why : strerror(-err));
         tg_store_close(s);

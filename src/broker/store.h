@@ -64,9 +64,68 @@ int tg_store_update(struct tg_store *s, const struct tg_ticket *t);
 int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front);
 /* The end: the row moves to the history. status < 0: not known. */
 int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status);
-/* done for a ticket that has ended already: fills in its status once. *ret_found tells whether there was one
- * to fill in. */
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, bool *ret_found);
+/* What a late word of a command's end met: a row without a status, and its numbers then. */
+struct tg_filled {
+    bool found;
+    uint64_t est_mb;
+    uint64_t peak_mb;
+};
+/* done for a ticket that has ended already: fills in its status once, and raises its peak. */
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, uint64_t peak_mb,
+                         struct tg_filled *ret);
+
+/* What the last runs of one user's command (same command, directory and key) used. */
+#define TG_LEARN_PEAKS 5u
+#define TG_LEARN_TIMES 2u
+#define TG_LEARN_ROWS 16u /* of the history are looked at */
+struct tg_learned {
+    unsigned n_peaks;
+    uint64_t peak_mb; /* the largest of the last n_peaks that were measured */
+    unsigned n_times;
+    uint64_t sum_ms; /* of the last n_times runs that came to their own end */
+};
+/* 0 (nothing known: the counts are 0) or -errno. */
+int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
+                   struct tg_learned *ret);
+
+/* A row of the history. UINT64_MAX: not known. The texts are valid UTF-8 without control characters and
+ * belong to the call that hands the row out. */
+struct tg_history {
+    uint64_t seq; /* in the order of the ends */
+    uint64_t id;
+    uint64_t pid;
+    uint64_t uid;
+    enum tg_ticket_kind kind;
+    int64_t prio;
+    uint64_t est_mb;
+    enum tg_source est_source;
+    uint64_t slots;
+    enum tg_verdict_kind verdict; /* TG_QUEUE: was never admitted */
+    uint64_t time_ms;             /* how long it was to run; 0: not known */
+    uint64_t peak_mb;             /* 0: not known */
+    uint64_t asked_wall_ms;
+    uint64_t held_wall_ms; /* 0: was never admitted */
+    uint64_t ended_wall_ms;
+    uint64_t waited_ms;
+    uint64_t ran_ms;
+    enum tg_outcome outcome;
+    int64_t status; /* as of waitpid; -1: not known */
+    bool detached;
+    const char *tenant;
+    const char *cmd;
+    const char *cwd;
+    const char *key;
+};
+
+/* The rows that ended before row number before_seq (UINT64_MAX: from the last on), newest first, at most
+ * limit of them, until take returns false. Rows that break a rule are left out, but *ret_last (the number of
+ * the last row that was read; 0 when there are no more) goes on past them. 0 or -errno. */
+int tg_store_history_page(struct tg_store *s, uint64_t before_seq, uint32_t limit,
+                          bool (*take)(void *ctx, const struct tg_history *row), void *ctx,
+                          uint64_t *ret_last);
+/* The row of a ticket that has ended: calls take once. 0; -ENOENT: there is none (any more); -errno. */
+int tg_store_history_find(struct tg_store *s, uint64_t id,
+                          bool (*take)(void *ctx, const struct tg_history *row), void *ctx);
 
 int tg_store_config_set(struct tg_store *s, const char *key, const char *value);
 int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),

@@ -33,6 +33,19 @@ void tg_ticket_free(struct tg_ticket *t)
     free(t);
 }
 
+bool tg_ticket_may_become(const struct tg_ticket *t, enum tg_ticket_state state)
+{
+    switch (state) {
+    case TG_WAIT:
+        return t->state == TG_PARKED;
+    case TG_PARKED:
+        return t->state == TG_WAIT || (t->state == TG_HOLD && !t->acked);
+    case TG_HOLD:
+        return t->state == TG_WAIT && !t->on_hold;
+    }
+    return false;
+}
+
 const char *tg_ticket_kind_name(enum tg_ticket_kind kind)
 {
     return kind == TG_KIND_RUN ? "run" : "wait-admit";

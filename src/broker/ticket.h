@@ -5,6 +5,7 @@
  * the history and no struct any more.
  *
  *   (new) -> WAIT <-> PARKED      WAIT -> HOLD -> (ended)      HOLD not acknowledged -> PARKED
+ *   WAIT and PARKED -> (ended)    on hold: WAIT or PARKED, and no way to HOLD
  */
 #ifndef TG_BROKER_TICKET_H
 #define TG_BROKER_TICKET_H
@@ -17,6 +18,7 @@
 #include <tidegate/policy.h>
 
 #include "machine/proc.h"
+#include "proto/fields.h"
 
 struct tg_peer;
 struct tg_watch;
@@ -33,7 +35,7 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 #define TG_TENANT_BYTES 256u
 #define TG_CMD_BYTES 1024u
 #define TG_CWD_BYTES 4096u
-#define TG_KEY_BYTES 256u
+#define TG_KEY_BYTES TG_KEY_MAX_BYTES
 
 /* Where an estimate or a run time comes from. The numbers stand in the store. */
 enum tg_source { TG_SOURCE_NONE = 0, TG_SOURCE_STATED = 1, TG_SOURCE_LEARNED = 2, TG_SOURCE_DEFAULT = 3 };
@@ -82,10 +84,12 @@ struct tg_ticket {
     bool adopted;    /* came from the store at the start and has not been asked for again */
     bool dirty;      /* the store's row lags behind (it refused); written again later */
     int64_t ends_ms; /* of a holder: when it should end (CLOCK_BOOTTIME), TG_NEVER when that is not known */
-    size_t place;    /* index among the holders or the parked ones */
+    size_t place;    /* index among the holders, the parked ones or those on hold */
     uint64_t pass_no;
     struct tg_verdict judged;  /* by pass number pass_no */
     uint64_t resident_mb;      /* of its process tree, when last measured */
+    uint64_t peak_kept_ms;     /* monotonic; when the store last heard of a new peak */
+    bool over_estimate;        /* it used far more than it said, and that was told */
     uint64_t kill_at_ms;       /* monotonic; 0: no cancellation runs */
     uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
     struct tg_watch *watch;
@@ -94,7 +98,8 @@ struct tg_ticket {
     int64_t moves;  /* see turns.c, like line */
     struct tg_line *line;
     TAILQ_ENTRY(tg_ticket) in_line;
-    struct tg_peer *peer; /* who waits for the answer */
+    struct tg_peer *peer;       /* who waits for the answer */
+    struct tg_ticket *key_next; /* of those whose key has the same hash */
     struct tg_ticket *peer_next;
     struct tg_ticket *peer_prev;
 };
@@ -103,6 +108,9 @@ struct tg_ticket {
 struct tg_ticket *tg_ticket_new(const char *tenant, const char *cmd, const char *cwd, const char *key);
 /* Frees it; NULL is allowed. It must be in no queue and have no watch and no peer. */
 void tg_ticket_free(struct tg_ticket *t);
+
+/* Whether the picture above has an arrow from the state it is in to that one (O13). */
+bool tg_ticket_may_become(const struct tg_ticket *t, enum tg_ticket_state state);
 
 const char *tg_ticket_kind_name(enum tg_ticket_kind kind);
 const char *tg_ticket_state_name(enum tg_ticket_state state);

@@ -29,7 +29,9 @@ static void on_death(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     struct tg_watch *w = poll->data;
-    tg_life_ended(poll->loop->data, w->ticket, TG_OUTCOME_OWNER_DIED, "its owner has ended");
+    struct tg_broker *b = poll->loop->data;
+    b->served_ms = tg_broker_now_ms(b);
+    tg_life_ended(b, w->ticket, TG_OUTCOME_OWNER_DIED, "its owner has ended");
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -137,6 +139,7 @@ void tg_watch_check_unknown(struct tg_broker *b)
     bool left = check_list(b, (struct tg_ticket *const *const *)&q->waiters, &q->n_waiters);
     left |= check_list(b, (struct tg_ticket *const *const *)&q->holders, &q->n_holders);
     left |= check_list(b, (struct tg_ticket *const *const *)&q->parked, &q->n_parked);
+    left |= check_list(b, (struct tg_ticket *const *const *)&q->aside, &q->n_aside);
     if (left)
         tg_broker_arm(b, &b->liveness_timer, UNKNOWN_CHECK_MS);
 }

@@ -16,6 +16,7 @@
 enum {
     TG_EXIT_OK = 0,
     TG_EXIT_TIMEOUT_VERDICT = 1, /* wait-admit: TIMEOUT */
+    TG_EXIT_NOT_DONE = 1,        /* engine run: an item did not end DONE */
     TG_EXIT_USAGE = 2,           /* a wrong argument, nothing was enqueued */
     TG_EXIT_NEVER_FITS = 123,
     TG_EXIT_WAITED = 124, /* run: waited too long */
@@ -36,12 +37,20 @@ int tg_verb_run(int argc, char **argv);
 int tg_verb_wait_admit(int argc, char **argv);
 int tg_verb_release(int argc, char **argv);
 int tg_verb_status(int argc, char **argv);
+int tg_verb_why(int argc, char **argv);
+int tg_verb_wait(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
+int tg_verb_hold(int argc, char **argv);
+int tg_verb_resume(int argc, char **argv);
+int tg_verb_drain(int argc, char **argv);
+int tg_verb_undrain(int argc, char **argv);
+int tg_verb_history(int argc, char **argv);
 int tg_verb_config(int argc, char **argv);
 int tg_verb_stop(int argc, char **argv);
 int tg_verb_replay(int argc, char **argv);
 int tg_verb_demo(int argc, char **argv);
+int tg_verb_engine(int argc, char **argv); /* engine.c has the table of the verbs below it */
 
 /* True when called by the prototype's name, nx_swarm_queue: verdict lines are then the prototype's. */
 extern bool tg_prototype;
@@ -62,6 +71,8 @@ bool tg_open_client(const char *verb, struct tg_client *c, bool may_start);
 int tg_ask(const char *verb, struct tg_client *c, json_t *request, json_t **ret);
 /* Complains with c->text and returns the exit code of a client error. */
 int tg_report(const char *verb, const struct tg_client *c, int err);
+/* Prints the broker's answer, less its "ok", and nothing else (W16). TG_EXIT_OK, or a complaint. */
+int tg_print_json(const char *verb, json_t *reply);
 /* Flushes standard output: ok, or TG_EXIT_FAILED with a complaint when it could not be written. */
 int tg_flushed(const char *verb, int ok);
 
@@ -92,8 +103,17 @@ bool tg_arg_u64(const char *verb, const char *what, const char *text, uint64_t m
 bool tg_arg_i64(const char *verb, const char *what, const char *text, int64_t min, int64_t max, int64_t *ret);
 bool tg_arg_pid(const char *verb, const char *text, int *ret);
 bool tg_arg_ticket(const char *verb, const char *text, uint64_t *ret);
+/* A whole number with ms, s, m, h or d (seconds when there is none), at most 100 years. */
+bool tg_arg_duration(const char *verb, const char *what, const char *text, uint64_t *ret_ms);
 /* A level's name or an integer. */
 bool tg_arg_level(const char *verb, const char *text, int64_t *ret);
+
+/* For people: "3.2s", "4m05s", "2h30m". */
+void tg_format_duration(char *to, size_t size, uint64_t ms);
+/* A field of an answer as printable text in one of four rotating buffers; "-" when it is absent. */
+const char *tg_shown_field(const json_t *object, const char *key);
+/* A field that is a number; 0 when it is absent. */
+uint64_t tg_number_field(const json_t *object, const char *key);
 
 #define TG_PRIO_MIN INT32_MIN
 #define TG_PRIO_MAX INT32_MAX

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,50 @@ int tg_report(const char *verb, const struct tg_client *c, int err)
     if (err == -EINVAL)
         return TG_EXIT_USAGE;
     return err == -EFBIG ? TG_EXIT_NEVER_FITS : TG_EXIT_FAILED;
+}
+
+void tg_format_duration(char *to, size_t size, uint64_t ms)
+{
+    uint64_t s = ms / 1000;
+    if (s < 60)
+        snprintf(to, size, "%" PRIu64 ".%" PRIu64 "s", s, ms % 1000 / 100);
+    else if (s < 3600)
+        snprintf(to, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
+    else
+        snprintf(to, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s % 3600 / 60);
+}
+
+uint64_t tg_number_field(const json_t *object, const char *key)
+{
+    uint64_t n = 0;
+    (void)tg_field_u64(object, key, 0, INT64_MAX, &n);
+    return n;
+}
+
+const char *tg_shown_field(const json_t *object, const char *key)
+{
+    static char buffers[4][1100];
+    static unsigned next;
+    const char *text = "-";
+    (void)tg_field_string(object, key, TG_PATH_BYTES, &text);
+    char *shown = tg_display_text(text, sizeof(buffers[0]) - 8);
+    char *out = buffers[next++ % 4];
+    snprintf(out, sizeof(buffers[0]), "%s", shown ? shown : "?");
+    free(shown);
+    return out;
+}
+
+int tg_print_json(const char *verb, json_t *reply)
+{
+    json_object_del(reply, "ok");
+    char *text = json_dumps(reply, JSON_INDENT(2));
+    if (!text) {
+        tg_complain(verb, "no memory");
+        return TG_EXIT_FAILED;
+    }
+    puts(text);
+    free(text);
+    return TG_EXIT_OK;
 }
 
 int tg_flushed(const char *verb, int ok)

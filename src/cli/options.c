@@ -113,6 +113,21 @@ bool tg_arg_pid(const char *verb, const char *text, int *ret)
     return true;
 }
 
+bool tg_arg_duration(const char *verb, const char *what, const char *text, uint64_t *ret_ms)
+{
+    uint64_t ms;
+    if (tg_parse_duration_ms(text, &ms) == 0 && ms <= TG_WAIT_MS_MAX) {
+        *ret_ms = ms;
+        return true;
+    }
+    tg_usage_error(
+        verb,
+        "%s is %s, but must be a whole number with ms, s, m, h or d (seconds when there is none), at "
+        "most 100 years",
+        what, tg_shown(text));
+    return false;
+}
+
 bool tg_arg_ticket(const char *verb, const char *text, uint64_t *ret)
 {
     return tg_arg_u64(verb, "the ticket", text, 1, INT64_MAX, ret);

@@ -59,21 +59,6 @@ static bool read_memory(const char *text, uint64_t *ret)
     return false;
 }
 
-static bool read_duration(const char *what, const char *text, uint64_t *ret)
-{
-    uint64_t ms;
-    if (tg_parse_duration_ms(text, &ms) == 0 && ms <= TG_WAIT_MS_MAX) {
-        *ret = ms;
-        return true;
-    }
-    tg_usage_error(
-        verb,
-        "the %s is %s, but must be a whole number with ms, s, m, h or d (seconds when there is none), at "
-        "most 100 years",
-        what, tg_shown(text));
-    return false;
-}
-
 /* The same rule as the broker's: a name that can stand in a file name or a metric's label. */
 static bool check_tenant(const char *text)
 {
@@ -100,12 +85,12 @@ static bool take_option(struct settings *s, int option, const char *value)
     case OPT_SLOTS:
         return tg_arg_u64(verb, "the number of slots", value, 0, TG_SLOTS_MAX, &a->slots);
     case OPT_TIME:
-        return read_duration("time", value, &a->time_ms);
+        return tg_arg_duration(verb, "the time", value, &a->time_ms);
     case OPT_STRICT:
         a->strict = true;
         return true;
     case OPT_TIMEOUT:
-        return read_duration("timeout", value, &a->wait_ms);
+        return tg_arg_duration(verb, "the timeout", value, &a->wait_ms);
     case OPT_QUIET:
         s->quiet = true;
         return true;
@@ -154,6 +139,13 @@ static void show_granted(void *ctx, const struct tg_admit_answer *answer)
         say_unharmed("ticket %" PRIu64 " starts (%s)", answer->ticket, answer->verdict);
 }
 
+static void show_note(void *ctx, uint64_t ticket, const char *text)
+{
+    const struct settings *s = ctx;
+    if (!s->quiet)
+        say_unharmed("ticket %" PRIu64 ": %s", ticket, text);
+}
+
 /* Reads the arguments and finds the command. 0, or the exit code. */
 static int prepare(struct settings *s, int argc, char **argv)
 {
@@ -200,6 +192,7 @@ int tg_verb_run(int argc, char **argv)
                                                   .wait_ms = UINT64_MAX},
                                         .waiting = show_waiting,
                                         .granted = show_granted,
+                                        .noted = show_note,
                                         .ctx = &s}};
     static struct tg_client c;
     int code = prepare(&s, argc, argv);

@@ -8,41 +8,18 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char verb[] = "status";
 
 static uint64_t number(const json_t *object, const char *key)
 {
-    uint64_t n = 0;
-    (void)tg_field_u64(object, key, 0, INT64_MAX, &n);
-    return n;
+    return tg_number_field(object, key);
 }
 
-/* A field as printable text in one of four rotating buffers; "-" when it is absent. */
 static const char *text_of(const json_t *object, const char *key)
 {
-    static char buffers[4][1100];
-    static unsigned next;
-    const char *text = "-";
-    (void)tg_field_string(object, key, TG_PATH_BYTES, &text);
-    char *shown = tg_display_text(text, sizeof(buffers[0]) - 8);
-    char *out = buffers[next++ % 4];
-    snprintf(out, sizeof(buffers[0]), "%s", shown ? shown : "?");
-    free(shown);
-    return out;
-}
-
-static void format_duration(char *to, size_t size, uint64_t ms)
-{
-    uint64_t s = ms / 1000;
-    if (s < 60)
-        snprintf(to, size, "%" PRIu64 ".%" PRIu64 "s", s, ms % 1000 / 100);
-    else if (s < 3600)
-        snprintf(to, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
-    else
-        snprintf(to, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s % 3600 / 60);
+    return tg_shown_field(object, key);
 }
 
 static void print_row(const json_t *t, const char *state, const char *time_key)
@@ -55,7 +32,7 @@ static void print_row(const json_t *t, const char *state, const char *time_key)
     snprintf(prio, sizeof(prio), "%" PRId64, n);
     if (tg_field_u64(t, "est_mb", 0, INT64_MAX, &mb) == 0)
         snprintf(est, sizeof(est), "%" PRIu64 "M", mb);
-    format_duration(since, sizeof(since), number(t, time_key));
+    tg_format_duration(since, sizeof(since), number(t, time_key));
     printf("%6" PRIu64 "  %-8s %-8s %8s %8s %8" PRIu64 "  %-10s %s\n", number(t, "ticket"), state,
            level && strlen(level) < 16 ? text_of(t, "level") : prio, est, since, number(t, "pid"),
            text_of(t, "tenant"), text_of(t, "cmd"));
@@ -64,7 +41,9 @@ static void print_row(const json_t *t, const char *state, const char *time_key)
 static void print_waiter(const json_t *t)
 {
     char state[32] = "parked";
-    if (strcmp(text_of(t, "state"), "PARKED") != 0)
+    if (json_is_true(json_object_get(t, "on_hold")))
+        snprintf(state, sizeof(state), "on hold");
+    else if (strcmp(text_of(t, "state"), "PARKED") != 0)
         snprintf(state, sizeof(state), "#%" PRIu64, number(t, "position"));
     print_row(t, state, "waited_ms");
     if (json_is_string(json_object_get(t, "text")))
@@ -100,6 +79,8 @@ static void print_gates(const json_t *gates)
         printf(", budget %" PRIu64 " of %" PRIu64 " MB", number(memory, "booked_mb"),
                number(memory, "budget_mb"));
     printf(", backfill up to %" PRIu64 " MB\n", number(gates, "backfill_mb"));
+    if (json_is_true(json_object_get(gates, "draining")))
+        puts("drained: nobody is admitted until tidegate undrain");
 }
 
 /* What is wrong with the store, if anything. */
@@ -135,19 +116,6 @@ static void print_human(const json_t *reply)
     print_trouble(store);
 }
 
-static int print_json(json_t *reply)
-{
-    json_object_del(reply, "ok");
-    char *text = json_dumps(reply, JSON_INDENT(2));
-    if (!text) {
-        tg_complain(verb, "no memory");
-        return TG_EXIT_FAILED;
-    }
-    puts(text);
-    free(text);
-    return TG_EXIT_OK;
-}
-
 int tg_verb_status(int argc, char **argv)
 {
     static const struct tg_option options[] = {{'j', "json", false}, {0, NULL, false}};
@@ -167,7 +135,7 @@ int tg_verb_status(int argc, char **argv)
     int code = tg_ask(verb, &c, json_pack("{s:s}", "op", "status"), &reply);
     if (code == TG_EXIT_OK) {
         if (json)
-            code = print_json(reply);
+            code = tg_print_json(verb, reply);
         else
             print_human(reply);
         code = tg_flushed(verb, code);

@@ -43,14 +43,15 @@ static json_t *number_or_null(uint64_t n)
 static json_t *build_request(const struct tg_client *c, const struct tg_admit_ask *ask)
 {
     const char *parent = ask->parent && tg_ticket_env_valid(ask->parent) ? ask->parent : NULL;
-    return json_pack("{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:b,s:o,s:o,s:o,s:s?,s:o}", "op", "admit", "kind",
-                     ask->kind, "pid", (int)ask->pid, "prio", (json_int_t)ask->prio, "est_mb",
+    return json_pack("{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:b,s:o,s:o,s:o,s:s?,s:o,s:s*,s:s*}", "op", "admit",
+                     "kind", ask->kind, "pid", (int)ask->pid, "prio", (json_int_t)ask->prio, "est_mb",
                      number_or_null(ask->est_mb), "max_conc", number_or_null(ask->max_conc), "slots",
                      number_or_null(ask->slots), "time_ms", number_or_null(ask->time_ms), "strict",
                      ask->strict, "tenant", shown_or_null(ask->tenant, SHOW_BYTES), "cmd",
                      shown_or_null(ask->cmd ? ask->cmd : "", SHOW_BYTES), "cwd",
                      shown_or_null(ask->cwd, SHOW_BYTES), "parent", parent, "store",
-                     shown_or_null(c->paths.store, TG_PATH_BYTES));
+                     shown_or_null(c->paths.store, TG_PATH_BYTES), "key", ask->key, "if_exists",
+                     ask->key && ask->tell_existing ? "tell" : NULL);
 }
 
 /* Copies a field as printable text, clipped. */
@@ -70,19 +71,24 @@ static int read_answer(struct tg_client *c, const json_t *message, struct tg_adm
 {
     struct tg_admit_answer a = {0};
     const char *state = "", *env = "";
+    char existing[16];
     (void)tg_field_string(message, "state", 16, &state);
     if (strcmp(state, "PARKED") == 0) {
         a.state = TG_ADMIT_PARKED;
         *ret = a;
         return 0;
     }
-    a.state = strcmp(state, "WAIT") == 0 ? TG_ADMIT_WAIT : TG_ADMIT_HOLD;
+    a.state = strcmp(state, "WAIT") == 0     ? TG_ADMIT_WAIT
+              : strcmp(state, "EXISTS") == 0 ? TG_ADMIT_EXISTS
+                                             : TG_ADMIT_HOLD;
     if (a.state == TG_ADMIT_HOLD && strcmp(state, "HOLD") != 0)
         return tg_client_fail(c, -EPROTO, "the broker's answer has no state that this command knows");
     if (tg_field_u64(message, "ticket", 1, INT64_MAX, &a.ticket))
         return tg_client_fail(c, -EPROTO, "the broker's answer names no ticket");
     (void)tg_field_u64(message, "ahead", 0, INT64_MAX, &a.ahead);
     copy_shown(a.text, sizeof(a.text), message, "text");
+    copy_shown(existing, sizeof(existing), message, "existing");
+    a.existing_runs = strcmp(existing, "HOLD") == 0;
     copy_shown(a.verdict, sizeof(a.verdict), message, "verdict");
     if (a.state == TG_ADMIT_HOLD) {
         (void)tg_field_string(message, "env", sizeof(a.env) - 1, &env);

@@ -30,16 +30,19 @@ struct tg_admit_ask {
     const char *tenant;
     const char *cmd;    /* to show, any length */
     const char *cwd;    /* to show */
+    const char *key;    /* what makes two requests the same thing (V8); see tg_key_valid */
+    bool tell_existing; /* with that key in use: EXISTS is the answer, not -EEXIST */
     const char *parent; /* the value of TG_ENV_TICKET, which is checked; a malformed one is left out */
     uint64_t wait_ms;   /* how long to wait; 0: take the first answer; UINT64_MAX: as long as it takes */
 };
 
-enum tg_admit_state { TG_ADMIT_WAIT = 1, TG_ADMIT_HOLD, TG_ADMIT_PARKED };
+enum tg_admit_state { TG_ADMIT_WAIT = 1, TG_ADMIT_HOLD, TG_ADMIT_PARKED, TG_ADMIT_EXISTS };
 
 struct tg_admit_answer {
     enum tg_admit_state state;
     uint64_t ticket;
     uint64_t ahead;                /* WAIT: how many come first */
+    bool existing_runs;            /* EXISTS: it has been admitted; ticket is its own */
     char verdict[16];              /* HOLD: "ordered", "backfill", "nested", "already" */
     char env[TG_TICKET_ENV_BYTES]; /* HOLD: the value for TG_ENV_TICKET */
     uint64_t granted_boot_ns;      /* HOLD: when the broker decided; 0: it did not say */
@@ -47,8 +50,8 @@ struct tg_admit_answer {
 };
 
 /* Asks, and waits until HOLD, or until wait_ms have passed (then the ticket is parked, and *ret says
- * PARKED). waiting (NULL: nobody cares) is called for each WAIT that comes. 0 and *ret, or an error of
- * client.h; after an error nothing was granted. Blocks; bounded when wait_ms is. */
+ * PARKED), or EXISTS. waiting (NULL: nobody cares) is called for each WAIT that comes. 0 and *ret, or an
+ * error of client.h; after an error nothing was granted. Blocks; bounded when wait_ms is. */
 int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
              void (*waiting)(void *ctx, const struct tg_admit_answer *now), void *ctx,
              struct tg_admit_answer *ret);

@@ -13,6 +13,7 @@
  *   -EBUSY           somebody holds or waits (`busy`)
  *   -EPERM           not yours (`denied`), or a directory or a broker that is not ours
  *   -EXDEV           that broker serves another store (`other-store`, R2)
+ *   -EEXIST          something with that key waits or runs (`exists`, V8)
  *   -ECONNREFUSED    no broker, and none could be (or was to be) started
  *   -ECONNRESET      the connection ended before the answer came
  *   -ETIMEDOUT       no answer in time

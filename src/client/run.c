@@ -8,11 +8,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/forward.h"
 #include "client/lookup.h"
+
+/* A command that was over at once and small has nothing to be told. */
+#define NOTE_AFTER_MS 1000u
+#define NOTE_ABOVE_MB 16u
 
 enum stage {
     STAGE_ASKING = 0, /* the child waits for its turn */
@@ -26,6 +32,7 @@ enum stage {
 struct report {
     enum stage stage;
     int err;
+    uint64_t granted_boot_ns;
     uint64_t ticket; /* to report as done; 0 for a nested one, which is its parent's */
     char text[TG_CLIENT_TEXT_BYTES];
 };
@@ -59,6 +66,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     if (ask->granted)
         ask->granted(ask->ctx, &answer);
     report->ticket = strcmp(answer.verdict, "nested") == 0 ? 0 : answer.ticket;
+    report->granted_boot_ns = answer.granted_boot_ns;
     report->stage = STAGE_RUNNING;
     prctl(PR_SET_PDEATHSIG, 0);
     char granted[24];
@@ -70,13 +78,44 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     refuse(report, STAGE_NO_EXEC, err, c->text);
 }
 
-/* Best effort: the broker sees the end by itself; this adds the wait status. */
-static void report_done(struct tg_client *c, uint64_t ticket, int status)
+/* The largest process of all that has been waited for, in MB. */
+static uint64_t largest_mb(void)
 {
-    json_t *done = json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)ticket, "status", status);
+    struct rusage used;
+    if (getrusage(RUSAGE_CHILDREN, &used) != 0 || used.ru_maxrss < 0)
+        return 0;
+    return (uint64_t)used.ru_maxrss / 1024;
+}
+
+/* What the broker answers to done is for a person, and matters where much was used: then it is awaited. */
+static void hear_note(struct tg_client *c, const struct tg_run_ask *ask, uint64_t ticket)
+{
+    json_t *reply;
+    const char *note;
+    if (!ask->noted || tg_client_recv(c, tg_deadline_ns(TG_CLIENT_TELL_MS), &reply) != 0)
+        return;
+    if (tg_field_string(reply, "note", 400, &note) == 0) {
+        char *shown = tg_display_text(note, 400);
+        if (shown)
+            ask->noted(ask->ctx, ticket, shown);
+        free(shown);
+    }
+    json_decref(reply);
+}
+
+/* Best effort: the broker sees the end by itself; this adds the wait status and the largest process. */
+static void report_done(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
+                        int status)
+{
+    uint64_t peak_mb = largest_mb();
+    json_t *done = json_pack("{s:s,s:I,s:i,s:I}", "op", "done", "ticket", (json_int_t)report->ticket,
+                             "status", status, "peak_mb", (json_int_t)peak_mb);
     if (done)
         tg_client_tell(c, done);
     json_decref(done);
+    bool was_long = tg_clock_boot_ms() - report->granted_boot_ns / 1000000 >= NOTE_AFTER_MS;
+    if (was_long || peak_mb >= NOTE_ABOVE_MB)
+        hear_note(c, ask, report->ticket);
 }
 
 static int judge(struct tg_client *c, const struct report *report, int status, int *ret_status,
@@ -117,7 +156,7 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
         tg_forward_end(&f, child);
         err = judge(c, report, status, ret_status, ret_exec_failed);
         if (report->ticket != 0 && status >= 0)
-            report_done(c, report->ticket, status);
+            report_done(c, ask, report, status);
     }
     munmap(report, sizeof(*report));
     return err;

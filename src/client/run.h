@@ -20,6 +20,8 @@ struct tg_run_ask {
     /* Called in the process that waits; NULL: nobody cares. */
     void (*waiting)(void *ctx, const struct tg_admit_answer *now);
     void (*granted)(void *ctx, const struct tg_admit_answer *answer);
+    /* Called in the wrapper after the command's end, when the broker has a word for a person. */
+    void (*noted)(void *ctx, uint64_t ticket, const char *text);
     void *ctx;
 };
 

@@ -252,16 +252,23 @@ int tg_engine_submit_many(struct tg_engine *e, uint32_t tenant, uint32_t priorit
     return with_slots(e, tenant, priority, items, count, false, 0, ret_tickets, NULL);
 }
 
-int tg_engine_submit_batch(struct tg_engine *e, uint32_t tenant, uint32_t priority,
-                           const struct tg_batch_item *items, uint32_t count, uint32_t tag,
-                           struct tg_ticket *ret_fence)
+int tg_engine_submit_batch_tickets(struct tg_engine *e, uint32_t tenant, uint32_t priority,
+                                   const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                                   struct tg_ticket *ret_tickets, struct tg_ticket *ret_fence)
 {
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_items(items, count);
     if (!r && count >= TG_MAX_ENCODED_RING_SLOTS)
         r = -ENOSPC;
-    return r ? r : with_slots(e, tenant, priority, items, count, true, tag, NULL, ret_fence);
+    return r ? r : with_slots(e, tenant, priority, items, count, true, tag, ret_tickets, ret_fence);
+}
+
+int tg_engine_submit_batch(struct tg_engine *e, uint32_t tenant, uint32_t priority,
+                           const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                           struct tg_ticket *ret_fence)
+{
+    return tg_engine_submit_batch_tickets(e, tenant, priority, items, count, tag, NULL, ret_fence);
 }
 
 void tg_requeue(struct tg_engine *e, uint32_t slot)

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "machine/stat.h"
 #include "machine/text.h"
 
 #ifndef SYS_pidfd_open
@@ -32,14 +33,6 @@
 
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define WALK_STEPS 64u
-
-struct stat_line {
-    char state;
-    pid_t parent;
-    pid_t group;
-    uint64_t threads;
-    uint64_t start_ticks;
-};
 
 /* 8-4-4-4-12 hexadecimal digits. */
 static bool is_uuid(const char *s)
@@ -68,58 +61,6 @@ int tg_boot_id(const struct tg_root *root, char ret[TG_BOOT_ID_BYTES])
     return 0;
 }
 
-/* One number of the line and the blank before it. Some fields may be negative; none of those that are kept
- * is, and a value that does not fit is refused by the callers' ranges. */
-static int next_field(const char **p, uint64_t *ret)
-{
-    if (**p != ' ')
-        return -EBADMSG;
-    (*p)++;
-    if (**p == '-')
-        (*p)++;
-    return tg_text_u64(p, ret);
-}
-
-static int to_pid(uint64_t v, pid_t *ret)
-{
-    if (v > INT32_MAX)
-        return -EBADMSG;
-    *ret = (pid_t)v;
-    return 0;
-}
-
-/* "PID (comm) S PPID PGRP ... THREADS 0 START ...". The comm is the program's own choice and may hold
- * blanks, parentheses and line ends, so the fields are counted from the last ')'. */
-static int parse_stat(const char *text, pid_t pid, struct stat_line *ret)
-{
-    struct stat_line s;
-    uint64_t v;
-    if (tg_text_u64(&text, &v) || v != (uint64_t)pid || strncmp(text, " (", 2) != 0)
-        return -EBADMSG;
-    const char *p = strrchr(text, ')');
-    if (!p || p[1] != ' ' || p[2] == '\0')
-        return -EBADMSG;
-    s.state = p[2];
-    p += 3;
-    for (int field = 4; field <= 22; field++) {
-        int err = next_field(&p, &v);
-        if (err)
-            return err;
-        if (field == 4 && to_pid(v, &s.parent))
-            return -EBADMSG;
-        if (field == 5 && to_pid(v, &s.group))
-            return -EBADMSG;
-        if (field == 20)
-            s.threads = v;
-        if (field == 22)
-            s.start_ticks = v;
-    }
-    if (*p != ' ' && *p != '\n' && *p != '\0')
-        return -EBADMSG;
-    *ret = s;
-    return 0;
-}
-
 /* /proc/PID/... is not there: either the process is gone, or /proc is not there or hides it. */
 static int why_missing(const struct tg_root *root, pid_t pid)
 {
@@ -143,19 +84,17 @@ static int read_proc(const struct tg_root *root, pid_t pid, const char *name, ch
 }
 
 /* The line of a process that lives. 0; -ESRCH: none, or it has ended and only waits to be reaped. */
-static int read_stat(const struct tg_root *root, pid_t pid, struct stat_line *ret)
+static int read_stat(const struct tg_root *root, pid_t pid, struct tg_stat_line *ret)
 {
     char buf[2048];
-    struct stat_line s;
+    struct tg_stat_line s;
     int err = read_proc(root, pid, "stat", buf, sizeof buf);
     if (err)
         return err == -EFBIG ? -EBADMSG : err;
-    err = parse_stat(buf, pid, &s);
+    err = tg_stat_parse(buf, pid, &s);
     if (err)
         return err;
-    /* A process whose first thread has ended while others run on shows Z too, and lives: its pidfd is not
-     * readable before the last thread has gone. */
-    if (s.state == 'X' || s.state == 'x' || (s.state == 'Z' && s.threads <= 1))
+    if (tg_stat_has_ended(&s))
         return -ESRCH;
     *ret = s;
     return 0;
@@ -163,10 +102,16 @@ static int read_stat(const struct tg_root *root, pid_t pid, struct stat_line *re
 
 int tg_owner_of(const struct tg_root *root, pid_t pid, struct tg_owner *ret)
 {
+    struct tg_kin kin;
+    return tg_owner_and_kin(root, pid, ret, &kin);
+}
+
+int tg_owner_and_kin(const struct tg_root *root, pid_t pid, struct tg_owner *ret, struct tg_kin *ret_kin)
+{
     if (pid < 1)
         return -EINVAL;
     struct tg_owner o = {.pid = pid};
-    struct stat_line s;
+    struct tg_stat_line s;
     int err = tg_boot_id(root, o.boot_id);
     if (err)
         return err;
@@ -175,16 +120,17 @@ int tg_owner_of(const struct tg_root *root, pid_t pid, struct tg_owner *ret)
         return err;
     o.start_ticks = s.start_ticks;
     *ret = o;
+    *ret_kin = (struct tg_kin){.parent = s.parent, .session = s.session};
     return 0;
 }
 
 /* 0 and the line when the recorded process lives; -ESRCH: dead or somebody else; -errno: unknown. */
-static int find_owner(const struct tg_root *root, const struct tg_owner *owner, struct stat_line *ret)
+static int find_owner(const struct tg_root *root, const struct tg_owner *owner, struct tg_stat_line *ret)
 {
     if (owner->pid < 1)
         return -ESRCH;
     char boot[TG_BOOT_ID_BYTES];
-    struct stat_line s;
+    struct tg_stat_line s;
     int err = tg_boot_id(root, boot);
     if (err)
         return err;
@@ -201,7 +147,7 @@ static int find_owner(const struct tg_root *root, const struct tg_owner *owner, 
 
 enum tg_liveness tg_owner_alive(const struct tg_root *root, const struct tg_owner *owner)
 {
-    struct stat_line s;
+    struct tg_stat_line s;
     int err = find_owner(root, owner, &s);
     if (err == 0)
         return TG_ALIVE;
@@ -211,7 +157,7 @@ enum tg_liveness tg_owner_alive(const struct tg_root *root, const struct tg_owne
 /* The pidfd first, the identity after: a number that was reused before the open shows another start time,
  * and after it the descriptor stays with the process it was opened on. */
 static int open_owner(const struct tg_root *root, const struct tg_owner *owner, int *ret_fd,
-                      struct stat_line *ret_line)
+                      struct tg_stat_line *ret_line)
 {
     if (owner->pid < 1)
         return -ESRCH;
@@ -229,7 +175,7 @@ static int open_owner(const struct tg_root *root, const struct tg_owner *owner, 
 
 int tg_owner_pidfd(const struct tg_root *root, const struct tg_owner *owner, int *ret_fd)
 {
-    struct stat_line s;
+    struct tg_stat_line s;
     return open_owner(root, owner, ret_fd, &s);
 }
 
@@ -253,7 +199,7 @@ bool tg_proc_walk_up(const struct tg_root *root, pid_t pid, bool (*visit)(void *
 {
     uint64_t child_start = UINT64_MAX;
     for (unsigned step = 0; step < WALK_STEPS && pid > 1; step++) {
-        struct stat_line s;
+        struct tg_stat_line s;
         /* A parent that is younger than its child is a number that was reused while we walked. */
         if (read_stat(root, pid, &s) || s.start_ticks > child_start)
             return false;
@@ -284,7 +230,7 @@ int tg_owner_signal(const struct tg_root *root, const struct tg_owner *owner, in
 {
     if (!may_signal(owner->pid, sig))
         return -EINVAL;
-    struct stat_line s;
+    struct tg_stat_line s;
     int fd = -1;
     int err = open_owner(root, owner, &fd, &s);
     if (err)

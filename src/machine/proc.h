@@ -29,6 +29,13 @@ int tg_boot_id(const struct tg_root *root, char ret[TG_BOOT_ID_BYTES]);
  * -errno when /proc cannot be read; -EACCES when it hides the process (hidepid). */
 int tg_owner_of(const struct tg_root *root, pid_t pid, struct tg_owner *ret);
 
+/* The same, with its parent and its session at that moment. */
+struct tg_kin {
+    pid_t parent;
+    pid_t session;
+};
+int tg_owner_and_kin(const struct tg_root *root, pid_t pid, struct tg_owner *ret, struct tg_kin *ret_kin);
+
 /* Whether the recorded process still lives: the boot id, the start time and the state all must say so (a
  * zombie is dead). UNKNOWN when /proc cannot be read. Probing never reaps (L14). */
 enum tg_liveness tg_owner_alive(const struct tg_root *root, const struct tg_owner *owner);

@@ -23,17 +23,45 @@ static enum tg_why refuse(struct tg_verdict *v, enum tg_why why, uint64_t need, 
     return why;
 }
 
+/* What a load must be below: of a gate that has closed, less than what closed it (O14). */
+static uint64_t load_limit(const struct tg_gates *gates, const struct tg_usage *usage)
+{
+    return usage->load_closed ? tg_sat_sub_u64(gates->load_limit_milli, gates->load_margin_milli)
+                              : gates->load_limit_milli;
+}
+
+static enum tg_why busy(const struct tg_gates *gates, const struct tg_usage *usage, struct tg_verdict *v)
+{
+    if (gates->load_limit_milli == TG_LOAD_OFF)
+        return TG_WHY_NONE;
+    uint64_t limit = load_limit(gates, usage);
+    if (!usage->load_known)
+        return refuse(v, TG_WHY_LOAD_UNKNOWN, 0, 0, limit);
+    if (usage->load_milli < limit)
+        return TG_WHY_NONE;
+    return refuse(v, TG_WHY_LOAD, gates->load_limit_milli, usage->load_milli, limit);
+}
+
+static enum tg_why pressed(const struct tg_gates *gates, const struct tg_usage *usage, struct tg_verdict *v)
+{
+    if (gates->pressure_memory == 0 && gates->pressure_cpu == 0)
+        return TG_WHY_NONE;
+    if (usage->pressure_unknown)
+        return refuse(v, TG_WHY_PRESSURE_UNKNOWN, 0, 0, 0);
+    if (gates->pressure_memory > 0 && usage->pressure_memory >= gates->pressure_memory)
+        return refuse(v, TG_WHY_PRESSURE_MEMORY, 0, usage->pressure_memory, gates->pressure_memory);
+    if (gates->pressure_cpu > 0 && usage->pressure_cpu >= gates->pressure_cpu)
+        return refuse(v, TG_WHY_PRESSURE_CPU, 0, usage->pressure_cpu, gates->pressure_cpu);
+    return TG_WHY_NONE;
+}
+
 enum tg_why tg_gates_refuse(const struct tg_gates *gates, const struct tg_usage *usage,
                             const struct tg_candidate *job, struct tg_verdict *v)
 {
     if (job->slots > tg_sat_sub_u64(gates->slots, usage->slots_held) && job->slots > 0)
         return refuse(v, TG_WHY_SLOTS, job->slots, usage->slots_held, gates->slots);
-    if (gates->load_limit_milli != TG_LOAD_OFF) {
-        if (!usage->load_known)
-            return refuse(v, TG_WHY_LOAD_UNKNOWN, 0, 0, gates->load_limit_milli);
-        if (usage->load_milli >= gates->load_limit_milli)
-            return refuse(v, TG_WHY_LOAD, 0, usage->load_milli, gates->load_limit_milli);
-    }
+    if (busy(gates, usage, v) != TG_WHY_NONE || pressed(gates, usage, v) != TG_WHY_NONE)
+        return v->why;
     if (!usage->mem_known)
         return refuse(v, TG_WHY_MEMORY_UNKNOWN, job->est_mb, 0, 0);
     uint64_t spoken_for = tg_sat_add_u64(usage->reserved_mb, gates->floor_mb);
@@ -170,6 +198,8 @@ static struct tg_verdict granted(struct tg_pass *pass, const struct tg_candidate
     pass->usage.slots_held += w->slots;
     pass->usage.reserved_mb = tg_sat_add_u64(pass->usage.reserved_mb, w->est_mb);
     pass->usage.booked_mb = tg_sat_add_u64(pass->usage.booked_mb, w->est_mb);
+    pass->usage.load_milli = tg_sat_add_u64(pass->usage.load_milli, (uint64_t)w->slots * 1000);
+    pass->usage.load_closed = false; /* it opened; now it closes at its limit */
     if (!is_small(pass, w))
         pass->usage.heavy_holders++;
     if (overtakes)
@@ -260,7 +290,8 @@ bool tg_pass_exhausted(const struct tg_pass *pass, bool zero_slot_waiters)
 {
     const struct tg_gates *g = &pass->gates;
     const struct tg_usage *u = &pass->usage;
-    if (g->load_limit_milli != TG_LOAD_OFF && (!u->load_known || u->load_milli >= g->load_limit_milli))
+    struct tg_verdict v;
+    if (busy(g, u, &v) != TG_WHY_NONE || pressed(g, u, &v) != TG_WHY_NONE)
         return true;
     if (g->strict && pass->has_front)
         return true;
@@ -298,6 +329,12 @@ const char *tg_why_name(enum tg_why why)
         return "never-fits-slots";
     case TG_WHY_RESERVED:
         return "reserved";
+    case TG_WHY_PRESSURE_MEMORY:
+        return "pressure-memory";
+    case TG_WHY_PRESSURE_CPU:
+        return "pressure-cpu";
+    case TG_WHY_PRESSURE_UNKNOWN:
+        return "pressure-unknown";
     }
     return "unknown";
 }

@@ -92,6 +92,18 @@ static size_t utf8_length(const unsigned char *p)
     return n;
 }
 
+bool tg_key_valid(const char *text)
+{
+    size_t used = 0;
+    while (text[used]) {
+        size_t n = utf8_length((const unsigned char *)text + used);
+        if (n == 0)
+            return false;
+        used += n;
+    }
+    return used <= TG_KEY_MAX_BYTES;
+}
+
 char *tg_display_text(const char *bytes, size_t max_bytes)
 {
     const unsigned char *p = (const unsigned char *)bytes;

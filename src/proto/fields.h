@@ -20,7 +20,10 @@
 #define TG_ERR_VERSION "version"         /* the other side speaks another protocol version */
 #define TG_ERR_BUSY "busy"               /* stop: somebody holds or waits */
 #define TG_ERR_DENIED "denied"           /* not yours */
+#define TG_ERR_EXISTS "exists"           /* admit: something with that key waits or runs: exit 125 */
 #define TG_ERR_OTHER_STORE "other-store" /* this broker serves another store (R2) */
+
+#define TG_KEY_MAX_BYTES 256u
 
 int tg_field_u64(const json_t *object, const char *key, uint64_t min, uint64_t max, uint64_t *ret);
 int tg_field_i64(const json_t *object, const char *key, int64_t min, int64_t max, int64_t *ret);
@@ -30,6 +33,9 @@ int tg_field_string(const json_t *object, const char *key, size_t max_bytes, con
 
 /* New error reply; the text is clipped at 1000 bytes. NULL on lack of memory. */
 json_t *tg_error_reply(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whether a text may be a key: at most 256 bytes of UTF-8 without control characters ("": no key). */
+bool tg_key_valid(const char *text);
 
 /* A copy of arbitrary bytes (argv, paths) as valid UTF-8 for showing: bytes that are not are written
  * \xNN, control characters too, and what is longer than max_bytes ends in "...". The caller frees it. */

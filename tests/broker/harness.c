@@ -75,14 +75,29 @@ void place_make(struct place *p)
     snprintf(p->store, sizeof(p->store), "%s/store.db", p->state);
 }
 
+/* In the build folder: the environment names it, or else this program lies in a folder of it. */
+static void find_broker(char *ret, size_t size)
+{
+    char self[400];
+    const char *build = getenv("TG_BUILD_DIR");
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    CHECK(n > 0);
+    self[n] = '\0';
+    char *slash = strrchr(self, '/');
+    *slash = '\0';
+    if (build)
+        snprintf(ret, size, "%s/tidegate-broker", build);
+    else
+        snprintf(ret, size, "%s/../tidegate-broker", self);
+}
+
 static void become_broker(const struct place *p, int ready_fd)
 {
     char exe[512];
     char fd_text[16];
     const char *argv[16] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
     size_t n = 7;
-    const char *build = getenv("TG_BUILD_DIR");
-    snprintf(exe, sizeof(exe), "%s/tidegate-broker", build ? build : ".");
+    find_broker(exe, sizeof(exe));
     snprintf(fd_text, sizeof(fd_text), "%d", ready_fd);
     if (!p->detached)
         argv[n++] = "--foreground";
@@ -375,6 +390,17 @@ size_t descriptors_of(pid_t pid)
     return n;
 }
 
+uint64_t rss_kb_of(pid_t pid)
+{
+    char path[64];
+    unsigned long size, resident;
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    FILE *f = fopen(path, "r");
+    CHECK(f && fscanf(f, "%lu %lu", &size, &resident) == 2);
+    fclose(f);
+    return resident * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
+}
+
 int64_t connections_of(const struct place *p)
 {
     json_t *s = status_of(p);
@@ -385,16 +411,21 @@ int64_t connections_of(const struct place *p)
 
 /* ---- owners */
 
+void end_with_parent(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(0);
+}
+
 pid_t owner_make(void)
 {
     pid_t parent = getpid();
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        end_with_parent(parent);
         syscall(SYS_close_range, 3u, ~0u, 0); /* no copies of the test's connections */
-        if (getppid() != parent)
-            _exit(0);
         for (;;)
             pause();
     }

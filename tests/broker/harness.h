@@ -16,6 +16,19 @@
 
 #define PATIENCE_MS 5000
 
+/* The address sanitizer keeps what was freed: then sizes say nothing. */
+#define FREED_MEMORY_IS_KEPT 0
+#ifdef __SANITIZE_ADDRESS__
+#undef FREED_MEMORY_IS_KEPT
+#define FREED_MEMORY_IS_KEPT 1
+#endif
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#undef FREED_MEMORY_IS_KEPT
+#define FREED_MEMORY_IS_KEPT 1
+#endif
+#endif
+
 struct place {
     char dir[128]; /* below /tmp; removed at the end */
     char runtime[160];
@@ -77,10 +90,13 @@ size_t waiters_of(const struct place *p);
 /* What the broker has open: entries of its /proc/PID/fd, and connections as it counts them (this one too). */
 size_t descriptors_of(pid_t pid);
 int64_t connections_of(const struct place *p);
+uint64_t rss_kb_of(pid_t pid);
 /* One message over a connection of its own, whose answer must be ok. */
 void tell(const struct place *p, json_t *message);
 void set_config(const struct place *p, const char *key, const char *value);
 
+/* In a forked child: it ends with the test, whatever happens. */
+void end_with_parent(pid_t parent);
 /* A process that does nothing until it is killed (also when the test ends). */
 pid_t owner_make(void);
 void owner_kill(pid_t pid);

@@ -70,38 +70,57 @@ static void s1_many_lives_later_the_cap_still_holds(void)
     place_stop(&p, SIGTERM);
 }
 
-/* A record dies and its number goes to another process: it is somebody else, who has nothing. */
-static void s2_a_reused_pid_is_somebody_else(void)
+/* A new process with this very number, or one with another where the kernel's counter cannot be set. */
+static pid_t owner_with_number(pid_t number)
 {
-    struct place p;
-    struct job first, second;
-    place_make(&p);
-    place_ready(&p, 1);
-    CHECK_TEXT(ask(&first, &p, "wait-admit", 0, 10), "HOLD");
-    ack(&first);
-    pid_t number = first.pid;
-    owner_kill(number);
-    /* clone3 with set_tid would need privileges everywhere; the kernel's own counter does it here. */
     FILE *f = fopen("/proc/sys/kernel/ns_last_pid", "w");
     if (f) {
         fprintf(f, "%d", (int)number - 1);
         fclose(f);
     }
-    second.pid = owner_make();
-    if (second.pid == number) {
-        client_open(&second.c, &p);
-        json_t *m = client_ask(&second.c, admit_message("wait-admit", number, 0, 10, -1));
-        CHECK_TEXT(text_at(m, "state"), "HOLD");
-        CHECK_TEXT(text_at(m, "verdict"), "ordered");
-        CHECK(number_at(m, "ticket") != (int64_t)first.ticket);
+    pid_t pid = owner_make();
+    if (pid != number)
+        fprintf(stderr, "  (the number could not be made to come again: not tested in full)\n");
+    return pid;
+}
+
+/* A record dies and its number goes to another process: it is somebody else, who has nothing. Once the death
+ * has been seen before the other asks, and once both come at the same moment, the question first. */
+static void s2_a_reused_pid_is_somebody_else(void)
+{
+    struct place p;
+    struct job first;
+    struct client c;
+    place_make(&p);
+    place_ready(&p, 1);
+    client_open(&c, &p);
+    for (int together = 0; together < 2; together++) {
+        CHECK_TEXT(ask(&first, &p, "wait-admit", 0, 10), "HOLD");
+        ack(&first);
+        EVENTUALLY(holders_of(&p) == 1);
+        if (together) {
+            CHECK(kill(p.broker, SIGSTOP) == 0);
+            client_send(&c, admit_message("wait-admit", first.pid, 0, 10, -1));
+        }
+        owner_kill(first.pid);
+        pid_t second = owner_with_number(first.pid);
+        if (together)
+            CHECK(kill(p.broker, SIGCONT) == 0);
+        else
+            client_send(&c, admit_message("wait-admit", second, 0, 10, -1));
+        json_t *m = client_recv(&c);
+        if (second == first.pid || !together) {
+            CHECK_TEXT(text_at(m, "state"), "HOLD");
+            CHECK_TEXT(text_at(m, "verdict"), "ordered");
+            CHECK(number_at(m, "ticket") != (int64_t)first.ticket);
+            EVENTUALLY(holders_of(&p) == 1);
+        }
         json_decref(m);
-        client_close(&second.c);
-    } else {
-        fprintf(stderr, "  (the number could not be made to come again: the slot alone is checked)\n");
+        owner_kill(second);
+        EVENTUALLY(holders_of(&p) == 0);
+        client_close(&first.c);
     }
-    owner_kill(second.pid);
-    EVENTUALLY(holders_of(&p) == 0);
-    client_close(&first.c);
+    client_close(&c);
     place_stop(&p, SIGTERM);
 }
 
@@ -446,9 +465,10 @@ static void a6_nested_launches_pass(void)
     int fds[2];
     pid_t grandchild;
     CHECK(pipe(fds) == 0);
-    pid_t holder = fork();
+    pid_t test = getpid(), holder = fork();
     CHECK(holder >= 0);
     if (holder == 0) {
+        end_with_parent(test);
         pid_t child = owner_make();
         if (write(fds[1], &child, sizeof(child)) != sizeof(child))
             _exit(1);

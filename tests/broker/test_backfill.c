@@ -7,7 +7,7 @@
 
 #include "harness.h"
 
-/* What a test asks for; a time of 0 is not said. */
+/* What a test asks for; a time of 0 is not known, and not to be learned. */
 struct wish {
     int64_t prio, est_mb, slots, time_ms;
     bool strict;
@@ -26,8 +26,7 @@ static const char *ask(struct job *j, const struct place *p, struct wish w)
     j->pid = owner_make();
     json_t *m = admit_message("run", j->pid, w.prio, w.est_mb, -1);
     json_object_set_new(m, "slots", json_integer(w.slots));
-    if (w.time_ms)
-        json_object_set_new(m, "time_ms", json_integer(w.time_ms));
+    json_object_set_new(m, "time_ms", json_integer(w.time_ms));
     json_object_set_new(m, "strict", json_boolean(w.strict));
     j->answer = client_ask(&j->c, m);
     if (!json_is_true(json_object_get(j->answer, "ok")))

@@ -84,13 +84,14 @@ static void one_ticket_an_owner_and_an_id(void)
 static void validate(const struct tg_queue *q, struct tg_ticket *const *all)
 {
     uint64_t slots = 0, promised = 0, heavy = 0, zero = 0;
-    size_t waiting = 0, holding = 0, parked = 0;
+    size_t waiting = 0, holding = 0, parked = 0, aside = 0;
     for (int i = 0; i < N; i++) {
         const struct tg_ticket *t = all[i];
         if (!t)
             continue;
         CHECK(tg_queue_by_id(q, t->id) == t && tg_queue_by_pid(q, t->owner.pid) == t);
-        waiting += t->state == TG_WAIT;
+        waiting += t->state == TG_WAIT && !t->on_hold;
+        aside += t->state == TG_WAIT && t->on_hold;
         parked += t->state == TG_PARKED;
         holding += t->state == TG_HOLD;
         if (t->state == TG_HOLD) {
@@ -101,12 +102,15 @@ static void validate(const struct tg_queue *q, struct tg_ticket *const *all)
         }
         if (t->state == TG_PARKED)
             CHECK(q->parked[t->place] == t);
-        if (t->state == TG_WAIT) {
+        if (t->state == TG_WAIT && t->on_hold)
+            CHECK(q->aside[t->place] == t);
+        if (t->state == TG_WAIT && !t->on_hold) {
             zero += t->slots == 0;
             CHECK(q->waiters[tg_queue_ahead(q, t)] == t);
         }
     }
-    CHECK(q->n_waiters == waiting && q->n_holders == holding && q->n_parked == parked);
+    CHECK(q->n_waiters == waiting && q->n_holders == holding && q->n_parked == parked && q->n_aside == aside);
+    CHECK_EQ(tg_queue_count(q), waiting + aside + holding + parked);
     CHECK(q->slots_held == slots && q->promised_mb == promised && q->heavy_holders == heavy &&
           q->zero_slot_waiters == zero);
     for (size_t i = 1; i < q->n_waiters; i++) {
@@ -136,6 +140,8 @@ static void o13_any_history_keeps_order_and_sums(void)
             all[k] = NULL;
         } else if ((r >> 16) % 4 == 1) {
             tg_queue_set_request(&q, all[k], (int64_t)((r >> 32) % 5) - 2, (r >> 24) % 9000, all[k]->slots);
+        } else if ((r >> 16) % 4 == 2) {
+            tg_queue_set_hold(&q, all[k], (r >> 44) % 2);
         } else {
             tg_queue_set_state(&q, all[k], state);
         }
@@ -148,11 +154,30 @@ static void o13_any_history_keeps_order_and_sums(void)
     tg_queue_done(&q);
 }
 
+/* The arrows of ticket.h and no others; what is on hold is never admitted. */
+static void o13_no_other_transitions(void)
+{
+    static const enum tg_ticket_state states[] = {TG_WAIT, TG_PARKED, TG_HOLD};
+    struct tg_ticket *t = ticket(1, 0, TG_WAIT);
+    for (int i = 0; i < 3 * 3 * 4; i++) {
+        t->state = states[i % 3];
+        enum tg_ticket_state to = states[i / 3 % 3];
+        t->acked = i / 9 % 2;
+        t->on_hold = i / 18;
+        bool allowed = (t->state == TG_WAIT && to == TG_PARKED) || (t->state == TG_PARKED && to == TG_WAIT) ||
+                       (t->state == TG_WAIT && to == TG_HOLD && !t->on_hold) ||
+                       (t->state == TG_HOLD && to == TG_PARKED && !t->acked);
+        CHECK_EQ(tg_ticket_may_become(t, to), allowed);
+    }
+    tg_ticket_free(t);
+}
+
 int main(void)
 {
     RUN(map_finds_what_was_put);
     RUN(s8_negative_priorities_keep_their_sign);
     RUN(one_ticket_an_owner_and_an_id);
     RUN(o13_any_history_keeps_order_and_sums);
+    RUN(o13_no_other_transitions);
     return 0;
 }

@@ -206,13 +206,14 @@ static void a_cancellation_outlives_its_broker(void)
     place_make(&p);
     place_ready(&p, 1);
     CHECK(pipe(fds) == 0);
-    pid_t deaf = fork();
+    pid_t test = getpid(), deaf = fork();
+    CHECK(deaf >= 0);
     if (deaf == 0) {
+        end_with_parent(test);
         signal(SIGTERM, SIG_IGN);
         CHECK(write(fds[1], "x", 1) == 1);
         close(fds[0]);
         close(fds[1]);
-        alarm(30);
         for (;;)
             pause();
     }

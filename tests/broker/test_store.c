@@ -118,11 +118,13 @@ static void what_was_written_is_read_again(void)
     c->held_boot_ms = 99;
     CHECK_EQ(tg_store_grant(s, c, true, a), 0);
     CHECK_EQ(tg_store_end(s, b, TG_OUTCOME_OWNER_DIED, -1), 0);
-    bool found = false;
-    CHECK_EQ(tg_store_fill_status(s, 2, 256, &found), 0);
-    CHECK(found);
-    CHECK_EQ(tg_store_fill_status(s, 2, 512, &found), 0);
-    CHECK(!found);
+    struct tg_filled filled = {0};
+    CHECK_EQ(tg_store_fill_status(s, 2, 256, 70, &filled), 0);
+    CHECK(filled.found);
+    CHECK_EQ(filled.peak_mb, 70);
+    CHECK_EQ(filled.est_mb, b->est_mb);
+    CHECK_EQ(tg_store_fill_status(s, 2, 512, 99, &filled), 0);
+    CHECK(!filled.found && filled.peak_mb == 0);
     CHECK_EQ(tg_store_config_set(s, "slots", "4"), 0);
     tg_store_close(s);
 
@@ -395,7 +397,7 @@ static void p8_a_long_history_shrinks_in_steps(void)
     tg_store_close(must_open(p.store, &r));
     sql(p.store,
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<100010) INSERT INTO history "
-        "SELECT i,2,0,1,0,0,1,1,'t','c','/',0,0,0,0,0,'done',0,'',1,0,0,0 FROM n");
+        "SELECT NULL,i,2,0,1,0,0,1,1,'t','c','/',0,0,0,0,0,'done',0,'',1,0,0,0 FROM n");
     struct tg_store *s = must_open(p.store, &r);
     uint64_t id = tg_store_next_id(s);
     CHECK_EQ(id, 100011);

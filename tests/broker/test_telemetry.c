@@ -1,62 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the operating system tells, and does not: admission on a fixture in place of /proc, and memory that is
  * booked once. Rows S4, S6 of the cases; rule A2. */
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
-
-/* A directory in place of "/": /proc of the real machine but for the files that are to be missing or wrong.
- */
-static void make_machine(const struct place *p, char *ret, size_t size)
-{
-    static const char *const files[] = {"meminfo", "loadavg"};
-    char from[300], to[300], buf[4096];
-    snprintf(ret, size, "%s/machine", p->dir);
-    CHECK(mkdir(ret, 0700) == 0);
-    static const char *const dirs[] = {"proc", "proc/sys", "proc/sys/kernel", "proc/sys/kernel/random"};
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(to, sizeof(to), "%s/%s", ret, dirs[i]);
-        CHECK(mkdir(to, 0700) == 0);
-    }
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(from, sizeof(from), "/proc/%s", files[i]);
-        snprintf(to, sizeof(to), "%s/proc/%s", ret, files[i]);
-        int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT, 0600);
-        ssize_t n = read(in, buf, sizeof(buf));
-        CHECK(n > 0 && write(out, buf, (size_t)n) == n);
-        close(in);
-        close(out);
-    }
-    snprintf(to, sizeof(to), "%s/proc/sys/kernel/random/boot_id", ret);
-    CHECK(symlink("/proc/sys/kernel/random/boot_id", to) == 0);
-}
-
-static void show_process(const char *machine, pid_t pid)
-{
-    char from[64], to[300];
-    snprintf(from, sizeof(from), "/proc/%d", (int)pid);
-    snprintf(to, sizeof(to), "%s/proc/%d", machine, (int)pid);
-    CHECK(symlink(from, to) == 0);
-}
-
-static void put_file(const char *dir, const char *name, const char *text)
-{
-    char path[300], draft[310];
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    snprintf(draft, sizeof(draft), "%s.new", path);
-    if (!text) {
-        CHECK(unlink(path) == 0);
-        return;
-    }
-    FILE *f = fopen(draft, "w");
-    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
-    CHECK(rename(draft, path) == 0);
-}
+#include "machine.h"
 
 /* S4: what cannot be read refuses. */
 static void s4_missing_telemetry_admits_nobody(void)
@@ -106,27 +55,6 @@ static void s4_missing_telemetry_admits_nobody(void)
     place_stop(&p, SIGTERM);
 }
 
-/* An owner that takes megabytes when it is told to by SIGUSR1. */
-static size_t grow_bytes;
-
-static void on_grow(int sig)
-{
-    (void)sig;
-    void *p =
-        mmap(NULL, grow_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (p == MAP_FAILED)
-        _exit(1);
-}
-
-static pid_t growing_owner(size_t mb)
-{
-    grow_bytes = mb << 20;
-    signal(SIGUSR1, on_grow);
-    pid_t pid = owner_make();
-    signal(SIGUSR1, SIG_DFL);
-    return pid;
-}
-
 static int64_t resident_of(const struct place *p, pid_t pid)
 {
     json_t *s = status_of(p);
@@ -140,14 +68,6 @@ static int64_t resident_of(const struct place *p, pid_t pid)
     }
     json_decref(s);
     return mb;
-}
-
-static void say_memory(const char *machine, int available_mb)
-{
-    char text[200];
-    snprintf(text, sizeof(text), "MemTotal: 2048000 kB\nMemFree: %d kB\nMemAvailable: %d kB\n",
-             available_mb * 1024, available_mb * 1024);
-    put_file(machine, "proc/meminfo", text);
 }
 
 /* A2: a holder counts with what it has not grown into yet; what it has grown into is missing from what is
@@ -178,7 +98,8 @@ static void a2_each_byte_is_booked_once(void)
     EVENTUALLY(resident_of(&p, a) >= 150);
     CHECK(client_quiet(&c, 1300));
     json_t *s = status_of(&p);
-    CHECK(number_at(s, "gates.memory.reserved_mb") <= 50);
+    int64_t reserved = number_at(s, "gates.memory.reserved_mb");
+    CHECK(reserved > 30 && reserved <= 50);
     CHECK_EQ(number_at(s, "gates.memory.booked_mb"), 200);
     json_decref(s);
     /* Somebody else gives 150 back: 1000 to give, 50 promised. */
@@ -201,9 +122,10 @@ static void a2_trees_within_trees_count_once(void)
     place_ready(&p, 10);
     client_open(&c, &p);
     CHECK(pipe(fds) == 0);
-    pid_t outer = fork();
+    pid_t test = getpid(), outer = fork();
     CHECK(outer >= 0);
     if (outer == 0) {
+        end_with_parent(test);
         pid_t child = growing_owner(60);
         if (write(fds[1], &child, sizeof(child)) != sizeof(child))
             _exit(1);
@@ -240,7 +162,7 @@ static void waiting_for_load_ends_when_the_load_does(void)
     show_process(machine, a);
     json_t *m = client_ask(&c, admit_message("run", a, 0, 1, -1));
     CHECK_TEXT(text_at(m, "why"), "load");
-    CHECK(strstr(text_at(m, "text"), "9.50 now, must be below 1.50"));
+    CHECK(strstr(text_at(m, "text"), "9.50 now, must be below 1.31 (the gate closed at 1.50)"));
     json_decref(m);
     CHECK(client_quiet(&c, 200));
     put_file(machine, "proc/loadavg", "0.50 4.00 2.00 1/100 1234\n");

@@ -22,8 +22,9 @@ o1_who_ends_in_time_passes() {
   local i
   for i in {1..18}; do exits 0 "$TG" run -m 0 --time 50m --timeout 0 -- true; done
   exits 124 "$TG" run -m 0 --time 2h --timeout 0 -- true
-  exits 124 "$TG" run -m 0 --timeout 0 -- true
+  exits 124 "$TG" run -m 0 --timeout 0 -- echo never seen before
   exits 124 "$TG" run -m 0 --time 0 --timeout 0 -- true
+  exits 0 "$TG" run -m 0 --timeout 0 -- true # how long it takes has been learned
   exits 0 "$TG" run -m 0 --slots 0 --timeout 0 -- true
   "$TG" status | grep -Eq 'can start in [56][0-9] min' || fail "status does not say when: $("$TG" status)"
   let_go h

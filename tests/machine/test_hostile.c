@@ -6,6 +6,7 @@
 #include "machine/fixture.h"
 #include "machine/load.h"
 #include "machine/memory.h"
+#include "machine/pressure.h"
 #include "machine/proc.h"
 
 #define ROUNDS 400
@@ -33,6 +34,11 @@ static const struct file version_2[] = {
     {"/sys/fs/cgroup/a/b/memory.stat", "anon 5\ninactive_file 4096\nactive_file 7\n"},
     {"/sys/fs/cgroup/a/b/cpu.max", "150000 100000\n"},
     {"/sys/fs/cgroup/a/memory.max", "max\n"},
+    {"/sys/fs/cgroup/a/memory.high", "max\n"},
+    {"/sys/fs/cgroup/a/b/cpu.stat", "usage_usec 5\nuser_usec 5\n"},
+    {"/sys/fs/cgroup/a/b/memory.pressure",
+     "some avg10=1.00 avg60=0.00 avg300=0.00 total=5\nfull avg10=0.00\n"},
+    {"/proc/spl/kstat/zfs/arcstats", "1 2\nname type data\nsize 4 123\nc_min 4 12\n"},
     {NULL, NULL}};
 
 static const struct file version_1[] = {
@@ -94,7 +100,7 @@ static size_t mutate(uint64_t *seed, const char *text, char *out, size_t size)
 static void check_memory(const struct tg_root *root)
 {
     struct tg_memory m;
-    int err = tg_memory_read(root, &m);
+    int err = tg_memory_read(root, true, &m);
     CHECK(err <= 0);
     if (err == 0)
         CHECK(m.available_mb <= m.total_mb && m.total_mb <= UINT64_C(1) << 32);
@@ -113,6 +119,11 @@ static void check_load(const struct tg_root *root, unsigned all)
         CHECK(l.effective_milli <= l.one_minute_milli && l.effective_milli <= l.runnable * 1000);
         CHECK(l.one_minute_milli <= UINT64_C(5000000000) && l.runnable <= 5000000);
     }
+    struct tg_pressure p;
+    uint64_t us;
+    CHECK(tg_contained_cpu_us(root, &us) <= 0);
+    err = tg_pressure_read(root, "memory", &p);
+    CHECK(err < 0 || (err == 0 && p.some_avg10 <= 10000));
     unsigned cores = tg_usable_cores(root);
     CHECK(cores >= 1 && cores <= all);
 }
@@ -175,7 +186,7 @@ static void files_that_are_no_files(void)
     struct tg_memory m;
     struct tg_load l;
     struct tg_owner o;
-    CHECK_EQ(tg_memory_read(&f.root, &m), -EISDIR);
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -EISDIR);
     CHECK_EQ(tg_load_read(&f.root, &l), -EISDIR);
     CHECK_EQ(tg_owner_of(&f.root, 5, &o), -EISDIR);
     CHECK_EQ(tg_usable_cores(&f.root), 1);

@@ -61,7 +61,7 @@ static void put_v1(const struct fixture *f, const char *dir, uint64_t limit, uin
 static void check(const struct fixture *f, uint64_t total_mb, uint64_t available_mb)
 {
     struct tg_memory m;
-    CHECK_EQ(tg_memory_read(&f->root, &m), 0);
+    CHECK_EQ(tg_memory_read(&f->root, false, &m), 0);
     CHECK_EQ(m.total_mb, total_mb);
     CHECK_EQ(m.available_mb, available_mb);
 }
@@ -71,7 +71,7 @@ static void s4_no_meminfo_no_reading(void)
     struct fixture f;
     struct tg_memory m = {.total_mb = 7};
     fixture_open(&f);
-    CHECK_EQ(tg_memory_read(&f.root, &m), -ENOENT);
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -ENOENT);
     static const char *const bad[] = {
         "",
         "MemTotal: 1024 kB\n",
@@ -93,7 +93,7 @@ static void s4_no_meminfo_no_reading(void)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fixture_put(&f, "/proc/meminfo", bad[i]);
-        CHECK_EQ(tg_memory_read(&f.root, &m), -EBADMSG);
+        CHECK_EQ(tg_memory_read(&f.root, false, &m), -EBADMSG);
     }
     CHECK_EQ(m.total_mb, 7);
     fixture_close(&f);
@@ -125,7 +125,7 @@ static void m7_real_shared_memory_is_not_available(void)
         int fd = memfd_create("tidegate-test", MFD_CLOEXEC);
         CHECK(fd >= 0);
         CHECK(ftruncate(fd, (off_t)bytes) == 0);
-        CHECK_EQ(tg_memory_read(&machine, &before), 0);
+        CHECK_EQ(tg_memory_read(&machine, false, &before), 0);
         if (before.available_mb < 2048) {
             close(fd);
             fprintf(stderr, "SKIPPED: less than 2 GB is available\n");
@@ -133,7 +133,7 @@ static void m7_real_shared_memory_is_not_available(void)
         }
         char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
         CHECK(p != MAP_FAILED);
-        CHECK_EQ(tg_memory_read(&machine, &after), 0);
+        CHECK_EQ(tg_memory_read(&machine, false, &after), 0);
         munmap(p, bytes);
         close(fd);
         if (before.available_mb > after.available_mb && before.available_mb - after.available_mb > most)
@@ -252,7 +252,7 @@ static int read_with(const struct fixture *f, const char *path, const char *text
 {
     struct tg_memory m;
     fixture_put(f, path, text);
-    return tg_memory_read(&f->root, &m);
+    return tg_memory_read(&f->root, false, &m);
 }
 
 static void s4_a_limit_that_cannot_be_read_refuses(void)
@@ -277,19 +277,99 @@ static void s4_a_limit_that_cannot_be_read_refuses(void)
     CHECK_EQ(read_with(&f, "/sys/fs/cgroup/a/memory.stat", "inactive_file -5\n"), -EBADMSG);
     CHECK_EQ(read_with(&f, "/sys/fs/cgroup/a/memory.stat", "anon 5\n"), 0); /* nothing to subtract then */
     fixture_drop(&f, "/sys/fs/cgroup/a/memory.stat");
-    CHECK_EQ(tg_memory_read(&f.root, &m), -ENOENT);
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -ENOENT);
     fixture_drop(&f, "/sys/fs/cgroup/a/memory.current");
-    CHECK_EQ(tg_memory_read(&f.root, &m), -ENOENT); /* a limit without its usage says nothing */
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -ENOENT); /* a limit without its usage says nothing */
     static const char *const lines[] = {"x\n", "0:\n", "0::\n", "0::a\n", ":memory:/\n", "\n", "0::/a\n\n"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         CHECK_EQ(read_with(&f, "/proc/self/cgroup", lines[i]), -EBADMSG);
     fixture_close(&f);
 }
 
+/* M8: what the kernel can drop at once is not in use; what it merely may write out or swap is. */
+static void m8_working_set_is_usage_less_inactive_file(void)
+{
+    struct fixture f;
+    fixture_open(&f);
+    put_host(&f);
+    fixture_put(&f, "/proc/self/cgroup", "0::/job\n");
+    fixture_put(&f, "/sys/fs/cgroup/cgroup.controllers", "memory\n");
+    put_v2(&f, "/sys/fs/cgroup/job", 4 * GB, 3 * GB, 0);
+    fixture_put(
+        &f, "/sys/fs/cgroup/job/memory.stat",
+        "anon 1073741824\nfile 2147483648\nshmem 1073741824\nfile_dirty 4096\ninactive_anon 1073741824\n"
+        "active_anon 1073741824\ninactive_file 536870912\nactive_file 536870912\nunevictable 0\n");
+    check(&f, 4096, 1536); /* M7: the 1 GB of tmpfs in the group is in use */
+    fixture_close(&f);
+}
+
+/* E4's cause: above memory.high everything stands still, so no more than that is there to give. */
+static void m1_memory_high_is_a_limit(void)
+{
+    struct fixture f;
+    struct tg_memory m;
+    fixture_open(&f);
+    put_host(&f);
+    fixture_put(&f, "/proc/self/cgroup", "0::/job\n");
+    fixture_put(&f, "/sys/fs/cgroup/cgroup.controllers", "memory\n");
+    put_v2(&f, "/sys/fs/cgroup/job", 4 * GB, GB, 0);
+    put_number(&f, "/sys/fs/cgroup/job", "memory.high", 2 * GB);
+    check(&f, 2048, 1024);
+    put_number(&f, "/sys/fs/cgroup/job", "memory.high", 8 * GB);
+    check(&f, 4096, 3072);
+    fixture_put(&f, "/sys/fs/cgroup/job/memory.high", "max\n");
+    check(&f, 4096, 3072);
+    fixture_put(&f, "/sys/fs/cgroup/job/memory.max", "max\n");
+    put_number(&f, "/sys/fs/cgroup/job", "memory.high", 2 * GB);
+    check(&f, 2048, 1024);
+    fixture_put(&f, "/sys/fs/cgroup/job/memory.high", "lots\n");
+    CHECK_EQ(tg_memory_read(&f.root, false, &m), -EBADMSG);
+    fixture_close(&f);
+}
+
+#define ARC(size, c_min)                                                                                     \
+    "13 1 0x01 123 33456 4093 98\nname                            type data\n"                               \
+    "hits                            4    123\nc                               4    25769803776\n"           \
+    "c_min                           4    " c_min "\nc_max                           4    33554432000\n"     \
+    "size                            4    " size "\ncompressed_size                 4    999999999999\n"
+
+static void check_arc(const struct fixture *f, const char *text, int err, uint64_t available_mb)
+{
+    struct tg_memory m;
+    if (text)
+        fixture_put(f, "/proc/spl/kstat/zfs/arcstats", text);
+    CHECK_EQ(tg_memory_read(&f->root, true, &m), err);
+    if (!err)
+        CHECK_EQ(m.available_mb, available_mb);
+}
+
+static void m5_zfs_gives_back_what_is_above_its_least(void)
+{
+    struct fixture f;
+    fixture_open(&f);
+    put_host(&f);
+    check_arc(&f, NULL, 0, 40960); /* no ZFS here */
+    check_arc(&f, ARC("12884901888", "4294967296"), 0, 40960 + 8192);
+    check(&f, 65536, 40960); /* only when asked for */
+    check_arc(&f, ARC("1073741824", "4294967296"), 0, 40960);
+    check_arc(&f, ARC("99999999999999", "0"), 0, 65536); /* no more than there is */
+    check_arc(&f, ARC("99999999999999999999", "0"), -EBADMSG, 0);
+    check_arc(&f, ARC("-5", "0"), -EBADMSG, 0);
+    check_arc(&f, "size 4 5\n", -EBADMSG, 0);
+    check_arc(&f, "size 4\nc_min 4 5\n", -EBADMSG, 0);
+    check_arc(&f, "", -EBADMSG, 0);
+    /* It is the host's: a group's limit is not widened by it. */
+    fixture_put(&f, "/proc/self/cgroup", "0::/job\n");
+    fixture_put(&f, "/sys/fs/cgroup/cgroup.controllers", "memory\n");
+    put_v2(&f, "/sys/fs/cgroup/job", 4 * GB, GB, 0);
+    check_arc(&f, ARC("12884901888", "4294967296"), 0, 3072);
+    fixture_close(&f);
+}
+
 static void the_real_machine_has_memory(void)
 {
     struct tg_memory m;
-    CHECK_EQ(tg_memory_read(&machine, &m), 0);
+    CHECK_EQ(tg_memory_read(&machine, false, &m), 0);
     CHECK(m.total_mb > 0 && m.available_mb <= m.total_mb);
     CHECK(m.total_mb <= (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) >> 20);
 }
@@ -301,6 +381,9 @@ int main(void)
     RUN(m1_m2_version_2);
     RUN(m1_every_group_above_counts);
     RUN(m2_version_1_and_hybrid);
+    RUN(m8_working_set_is_usage_less_inactive_file);
+    RUN(m1_memory_high_is_a_limit);
+    RUN(m5_zfs_gives_back_what_is_above_its_least);
     RUN(a_path_that_is_not_mounted_falls_back);
     RUN(s4_a_limit_that_cannot_be_read_refuses);
     RUN(the_real_machine_has_memory);

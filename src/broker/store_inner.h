@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store as its own files see it (store*.c): the connection, the prepared statements, the last error. For
+ * nobody else.
+ */
+#ifndef TG_BROKER_STORE_INNER_H
+#define TG_BROKER_STORE_INNER_H
+
+#include <sqlite3.h>
+
+#include "broker/store.h"
+
+enum statement {
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    INSERT,
+    UPDATE,
+    OVERTAKEN,
+    DELETE,
+    ARCHIVE,
+    PRUNE,
+    FILL,
+    USED,
+    SAME,
+    CONFIG_SET,
+    CONFIG_ALL,
+    LOAD,
+    HISTORY_PAGE,
+    HISTORY_ONE,
+    N_STATEMENTS,
+};
+
+struct tg_store {
+    sqlite3 *db;
+    sqlite3_stmt *stmt[N_STATEMENTS];
+    uint64_t next_id;
+    uint64_t history_rows;
+    int log_pages;
+    char uuid[TG_STORE_UUID_BYTES];
+    char path[4096];
+    char why[4096 + 512]; /* names the path */
+};
+
+/* Keeps the error of the connection as text; 0 for the codes that are none, else -errno. */
+int tg_store_fail(struct tg_store *s, int rc);
+
+/* Of store_history.c. */
+extern const char TG_STORE_HISTORY_PAGE_SQL[];
+extern const char TG_STORE_HISTORY_ONE_SQL[];
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Load and pressure, on a machine whose figures are the test's. Rows O14, M10, M11 of the cases. */
+#include <sys/wait.h>
+
+#include "machine.h"
+
+#define N 6
+
+struct jobs {
+    struct client c[N];
+    pid_t pid[N];
+    bool held[N];
+};
+
+static void jobs_make(struct jobs *j, const struct place *p, const char *machine, int n)
+{
+    *j = (struct jobs){0};
+    for (int i = 0; i < n; i++) {
+        client_open(&j->c[i], p);
+        j->pid[i] = owner_make();
+        show_process(machine, j->pid[i]);
+    }
+}
+
+/* Asks for all that were made; how many hold. */
+static int jobs_ask(struct jobs *j, int n)
+{
+    int held = 0;
+    for (int i = 0; i < n; i++) {
+        json_t *m = client_ask(&j->c[i], admit_message("run", j->pid[i], 0, 1, -1));
+        j->held[i] = strcmp(text_at(m, "state"), "HOLD") == 0;
+        if (!j->held[i] && i == held)
+            CHECK_TEXT(text_at(m, "why"), "load");
+        held += j->held[i];
+        json_decref(m);
+    }
+    return held;
+}
+
+static void jobs_end(struct jobs *j, int n)
+{
+    for (int i = 0; i < n; i++) {
+        owner_kill(j->pid[i]);
+        client_close(&j->c[i]);
+    }
+}
+
+static void place_with(struct place *p, char machine[200], const char *loadavg)
+{
+    place_make(p);
+    make_machine(p, machine, 200);
+    p->machine_root = machine;
+    put_file(machine, "proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable: 15099494 kB\n");
+    put_file(machine, "proc/loadavg", loadavg);
+    place_ready(p, 100);
+}
+
+/* The one-minute load of a machine that has just become idle is history. */
+static void o14_just_idle_is_idle(void)
+{
+    struct place p;
+    struct jobs j;
+    char machine[200];
+    place_with(&p, machine, "8.00 6.00 3.00 1/100 1234\n");
+    set_config(&p, "load", "2");
+    jobs_make(&j, &p, machine, 1);
+    CHECK_EQ(jobs_ask(&j, 1), 1);
+    jobs_end(&j, 1);
+    place_stop(&p, SIGTERM);
+}
+
+/* What was granted a moment ago is not in any figure yet, and counts. Once it shows that it does not compute,
+ * others may. */
+static void o14_recent_grants_count_until_they_show(void)
+{
+    struct place p;
+    struct jobs j;
+    char machine[200];
+    place_with(&p, machine, "0.00 0.00 0.00 1/100 1234\n");
+    set_config(&p, "load", "2");
+    jobs_make(&j, &p, machine, 4);
+    CHECK_EQ(jobs_ask(&j, 4), 2);
+    for (int i = 2; i < 4; i++)
+        CHECK_TEXT(next_state(&j.c[i]), "HOLD");
+    jobs_end(&j, 4);
+    place_stop(&p, SIGTERM);
+}
+
+/* It closes at the limit, and opens only well below it. */
+static void o14_a_closed_gate_opens_below_its_margin(void)
+{
+    struct place p;
+    struct jobs j;
+    char machine[200];
+    place_with(&p, machine, "4.00 4.00 4.00 5/100 1234\n");
+    set_config(&p, "load", "4");
+    jobs_make(&j, &p, machine, 1);
+    CHECK_EQ(jobs_ask(&j, 1), 0);
+    json_t *s = status_of(&p);
+    CHECK(json_is_true(at(s, "gates.load.closed")));
+    CHECK(json_real_value(at(s, "gates.load.opens_below")) == 3.5);
+    CHECK(strstr(text_at(s, "waiters.0.text"), "must be below 3.50 (the gate closed at 4.00)"));
+    json_decref(s);
+    CHECK(client_quiet(&j.c[0], 400));
+    put_file(machine, "proc/loadavg", "4.00 4.00 4.00 4/100 1234\n");
+    CHECK_TEXT(next_state(&j.c[0]), "HOLD");
+    jobs_end(&j, 1);
+    place_stop(&p, SIGTERM);
+}
+
+#define PSI                                                                                                  \
+    "some avg10=%s avg60=0.00 avg300=0.00 total=%llu\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+
+static void put_pressure(const char *machine, const char *file, const char *avg10, unsigned long long total)
+{
+    char text[300];
+    snprintf(text, sizeof(text), PSI, avg10, total);
+    put_file(machine, file, text);
+}
+
+/* M10: nearly all memory is free, and some task stood still for it most of the time: nobody new, and nobody
+ * is ended. */
+static void m10_pressure_alone_holds_back_and_ends_nobody(void)
+{
+    struct place p;
+    struct jobs j;
+    char machine[200], path[300];
+    place_with(&p, machine, "0.00 0.00 0.00 1/100 1234\n");
+    jobs_make(&j, &p, machine, 2);
+    CHECK_TEXT(admit(&j.c[0], "run", j.pid[0], 0, 1, NULL), "HOLD"); /* a kernel that counts none: no gate */
+    snprintf(path, sizeof(path), "%s/proc/pressure", machine);
+    CHECK(mkdir(path, 0700) == 0);
+    put_pressure(machine, "proc/pressure/memory", "92.50", 5);
+    json_t *m = client_ask(&j.c[1], admit_message("run", j.pid[1], 0, 1, -1));
+    CHECK_TEXT(text_at(m, "why"), "pressure-memory");
+    CHECK(strstr(text_at(m, "text"), "92.50 % of the last 10 s, must be below 20.00 %"));
+    json_decref(m);
+    CHECK(client_quiet(&j.c[1], 300));
+    CHECK_EQ(waitpid(j.pid[0], NULL, WNOHANG), 0); /* it lives */
+    CHECK_EQ(holders_of(&p), 1);
+    put_file(machine, "proc/pressure/memory", "some avg10=many\n");
+    EVENTUALLY(({
+        json_t *s = status_of(&p);
+        bool unknown = strcmp(text_at(s, "waiters.0.why"), "pressure-unknown") == 0;
+        json_decref(s);
+        unknown;
+    }));
+    put_pressure(machine, "proc/pressure/memory", "19.99", 6);
+    CHECK_TEXT(next_state(&j.c[1]), "HOLD");
+    jobs_end(&j, 2);
+    EVENTUALLY(holders_of(&p) == 0);
+    /* The gates are settings; that of the processors is off at first. */
+    put_pressure(machine, "proc/pressure/memory", "100.00", 7);
+    put_pressure(machine, "proc/pressure/cpu", "60.00", 8);
+    set_config(&p, "pressure-memory", "off");
+    jobs_make(&j, &p, machine, 2);
+    CHECK_TEXT(admit(&j.c[0], "run", j.pid[0], 0, 1, NULL), "HOLD");
+    set_config(&p, "pressure-cpu", "55.5");
+    m = client_ask(&j.c[1], admit_message("run", j.pid[1], 0, 1, -1));
+    CHECK_TEXT(text_at(m, "why"), "pressure-cpu");
+    json_decref(m);
+    set_config(&p, "pressure-cpu", "off");
+    CHECK_TEXT(next_state(&j.c[1]), "HOLD");
+    jobs_end(&j, 2);
+    place_stop(&p, SIGTERM);
+}
+
+static void put_work(const char *machine, uint64_t used_us)
+{
+    char text[100];
+    snprintf(text, sizeof(text), "usage_usec %llu\nuser_usec 1\nsystem_usec 1\n",
+             (unsigned long long)used_us);
+    put_file(machine, "sys/fs/cgroup/cpu.stat", text);
+}
+
+/* M11: in a container the load average is the host's: 50 there says nothing, and 0 there says nothing. */
+static void m11_in_a_container_its_own_work_counts(void)
+{
+    struct place p;
+    struct jobs j;
+    char machine[200], path[300];
+    static const char *const dirs[] = {"proc/self", "sys", "sys/fs", "sys/fs/cgroup"};
+    place_make(&p);
+    make_machine(&p, machine, sizeof(machine));
+    p.machine_root = machine;
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(path, sizeof(path), "%s/%s", machine, dirs[i]);
+        CHECK(mkdir(path, 0700) == 0);
+    }
+    put_file(machine, "proc/meminfo", "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable: 15099494 kB\n");
+    put_file(machine, "proc/self/cgroup", "0::/\n");
+    put_file(machine, "sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+    put_file(machine, "sys/fs/cgroup/cgroup.events", "populated 1\nfrozen 0\n");
+    put_pressure(machine, "sys/fs/cgroup/cpu.pressure", "0.00", 0);
+    put_work(machine, 1000000);
+    put_file(machine, "proc/loadavg", "50.00 50.00 50.00 60/900 1234\n");
+    place_ready(&p, 100);
+    set_config(&p, "load", "2");
+    jobs_make(&j, &p, machine, 3);
+    CHECK_EQ(jobs_ask(&j, 3), 2); /* both are expected to compute; the third waits */
+    /* They do: two cores' worth of work, however idle the host's figures look. */
+    put_file(machine, "proc/loadavg", "0.00 0.00 0.00 1/900 1234\n");
+    uint64_t begin = now_ms();
+    uint64_t used = 1000000;
+    while (now_ms() - begin < 1500) {
+        used = 1000000 + (now_ms() - begin) * 2200;
+        put_work(machine, used);
+        pause_ms(3);
+        CHECK(client_quiet(&j.c[2], 0));
+    }
+    /* And no more: its turn. */
+    CHECK_TEXT(next_state(&j.c[2]), "HOLD");
+    jobs_end(&j, 3);
+    place_stop(&p, SIGTERM);
+}
+
+int main(void)
+{
+    RUN(o14_just_idle_is_idle);
+    RUN(o14_recent_grants_count_until_they_show);
+    RUN(o14_a_closed_gate_opens_below_its_margin);
+    RUN(m10_pressure_alone_holds_back_and_ends_nobody);
+    RUN(m11_in_a_container_its_own_work_counts);
+    return 0;
+}
