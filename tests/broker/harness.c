@@ -95,7 +95,7 @@ static void become_broker(const struct place *p, int ready_fd)
 {
     char exe[512];
     char fd_text[16];
-    const char *argv[16] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
+    const char *argv[20] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
     size_t n = 7;
     find_broker(exe, sizeof(exe));
     snprintf(fd_text, sizeof(fd_text), "%d", ready_fd);
@@ -104,6 +104,10 @@ static void become_broker(const struct place *p, int ready_fd)
     if (p->machine_root) {
         argv[n++] = "--machine-root";
         argv[n++] = p->machine_root;
+    }
+    if (p->liveness) {
+        argv[n++] = "--liveness-limit";
+        argv[n++] = p->liveness;
     }
     if (p->idle_exit) {
         argv[n++] = "--idle-exit";
