@@ -14,6 +14,8 @@
 #define LOAD_MAX UINT64_C(1000000)
 #define DEFAULT_MB UINT64_C(1000)
 #define PRESSURE_MEMORY 2000u /* a fifth of the time: the machine is shuffling pages, not working */
+#define OUTPUT_KEEP 1000u
+#define OUTPUT_KEEP_MAX UINT64_C(100000)
 #define IDLE_EXIT_MS UINT64_C(60000)
 #define DURATION_MAX_MS (UINT64_C(365) * 86400000)
 
@@ -27,7 +29,8 @@ void tg_config_defaults(struct tg_config *ret)
                               .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
                               .default_mb = DEFAULT_MB,
                               .pressure_memory = PRESSURE_MEMORY,
-                              .idle_exit_ms = IDLE_EXIT_MS};
+                              .idle_exit_ms = IDLE_EXIT_MS,
+                              .output_keep = OUTPUT_KEEP};
 }
 
 static int set_slots(struct tg_config *c, const char *value)
@@ -172,6 +175,15 @@ static int set_zfs_arc(struct tg_config *c, const char *value)
     return 0;
 }
 
+static int set_output_keep(struct tg_config *c, const char *value)
+{
+    uint64_t n;
+    if (tg_parse_u64(value, 0, OUTPUT_KEEP_MAX, &n))
+        return -EINVAL;
+    c->output_keep = (uint32_t)n;
+    return 0;
+}
+
 static int set_floor(struct tg_config *c, const char *value)
 {
     return set_mb(&c->floor_mb, value);
@@ -266,6 +278,11 @@ static void print_drain(const struct tg_config *c, char *ret, size_t size)
     snprintf(ret, size, "%s", c->drain ? "on" : "off");
 }
 
+static void print_output_keep(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%u", c->output_keep);
+}
+
 static void print_duration(uint64_t ms, char *ret, size_t size)
 {
     if (ms % 1000 == 0)
@@ -316,6 +333,8 @@ static const struct setting {
     {"zfs-arc", "on or off", set_zfs_arc, print_zfs_arc},
     {"idle-exit", "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
      set_idle_exit, print_idle_exit},
+    {"output-keep", "a number from 0 to 100000, of ended detached jobs whose output stays", set_output_keep,
+     print_output_keep},
     {"strict", "on (plain FIFO within a priority: no turns of the tenants, nobody passes) or off", set_strict,
      print_strict},
     {"ageing",

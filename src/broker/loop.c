@@ -22,6 +22,7 @@
 #include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
+#include "broker/outputs.h"
 #include "broker/waits.h"
 #include "machine/proc.h"
 #include "proto/paths.h"
@@ -77,7 +78,7 @@ static void on_store(uv_timer_t *timer)
 
 static void on_kill(uv_timer_t *timer)
 {
-    tg_watch_kill_due(timer->data);
+    tg_survivors_due(timer->data);
 }
 
 static void on_liveness(uv_timer_t *timer)
@@ -376,6 +377,7 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         snprintf(why, size, "%s", tg_store_why(b->store)[0] ? tg_store_why(b->store) : strerror(-err));
         return err;
     }
+    tg_outputs_sweep(b);
     err = start_listening(b);
     if (err)
         snprintf(why, size, "%s: %s", b->socket_path, strerror(-err));
@@ -402,8 +404,11 @@ static void close_loop(struct tg_broker *b)
     struct tg_ticket **lists[] = {q->waiters, q->holders, q->parked, q->aside};
     const size_t n[] = {q->n_waiters, q->n_holders, q->n_parked, q->n_aside};
     for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
-        for (size_t j = 0; j < n[i]; j++)
+        for (size_t j = 0; j < n[i]; j++) {
             tg_watch_stop(lists[i][j]);
+            tg_survivors_drop(lists[i][j]);
+            tg_cancel_over(lists[i][j]);
+        }
     }
     uv_walk(&b->loop, close_handle, NULL);
     uv_run(&b->loop, UV_RUN_DEFAULT);

@@ -29,6 +29,9 @@ struct request {
     char tenant[TG_TENANT_BYTES + 8];
     char *cmd; /* owned, like cwd */
     char *cwd;
+    bool reaper; /* its parent adopts the orphans of its tree */
+    bool detached;
+    struct tg_kin kin;
     const char *parent; /* borrowed from the message, or NULL */
     const char *key;    /* "": none */
     bool tell_existing; /* that key in use: say by whom, instead of refusing */
@@ -104,6 +107,14 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     return 0;
 }
 
+static int read_flags(const json_t *m, struct request *r, json_t **ret_error)
+{
+    if (tg_field_bool(m, "reaper", &r->reaper) == -EINVAL ||
+        tg_field_bool(m, "detached", &r->detached) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "reaper and detached must be true or false, or null");
+    return 0;
+}
+
 static int read_key(const json_t *m, struct request *r, json_t **ret_error)
 {
     const char *then = "refuse";
@@ -155,11 +166,11 @@ static void request_done(struct request *r)
 }
 
 /* The owner's identity, and that it is the caller's to name. */
-static int find_owner(struct tg_broker *b, const struct tg_peer *peer, const struct request *r,
+static int find_owner(struct tg_broker *b, const struct tg_peer *peer, struct request *r,
                       struct tg_owner *ret, json_t **ret_error)
 {
     uid_t uid;
-    int err = tg_owner_of(&b->root, r->pid, ret);
+    int err = tg_owner_and_kin(&b->root, r->pid, ret, &r->kin);
     if (!err && geteuid() != 0 && peer->uid != 0)
         err = tg_proc_uid(&b->root, r->pid, &uid) ? -ESRCH : uid == peer->uid ? 0 : -EPERM;
     if (!err)
@@ -299,6 +310,13 @@ static void already_held(struct tg_broker *b, struct tg_peer *peer, struct tg_ti
     tg_peer_reply(peer, tg_ops_hold_reply(b, t, "already"));
 }
 
+/* Who belongs to it besides the owner (A4). */
+static void set_family(struct tg_ticket *t, const struct request *r)
+{
+    t->session = r->kin.session;
+    t->reaper = r->reaper ? r->kin.parent : 0;
+}
+
 /* A7: the old place. A changed request replaces the old one. */
 static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request *r, struct tg_ticket *t)
 {
@@ -315,10 +333,12 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     row.slots = r->slots;
     row.max_conc = r->max_conc;
     row.strict = r->strict;
+    set_family(&row, r);
     bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->estimate.est_mb &&
                 t->slots == r->slots && t->max_conc == r->max_conc &&
                 t->est_source == r->estimate.est_source && t->time_ms == r->estimate.time_ms &&
-                t->time_source == r->estimate.time_source && t->strict == r->strict;
+                t->time_source == r->estimate.time_source && t->session == row.session &&
+                t->reaper == row.reaper && t->strict == r->strict;
     if (t->saved && !same && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
         return tg_error_reply(TG_ERR_STORE, "the store refused (%s)", tg_store_why(b->store));
@@ -332,6 +352,7 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     t->time_source = row.time_source;
     t->max_conc = row.max_conc;
     t->strict = row.strict;
+    set_family(t, r);
     tg_queue_set_request(&b->queue, t, r->prio, r->estimate.est_mb, r->slots);
     if (t->state != TG_WAIT)
         tg_queue_set_state(&b->queue, t, TG_WAIT);
@@ -361,6 +382,8 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     t->slots = r->slots;
     t->max_conc = r->max_conc;
     t->strict = r->strict;
+    t->detached = r->detached;
+    set_family(t, r);
     t->asked_boot_ms = tg_clock_boot_ms();
     t->asked_wall_ms = tg_clock_wall_ms();
     if (tg_watch_start(b, t) == -ESRCH) {
@@ -403,7 +426,7 @@ static struct tg_ticket *ticket_of_owner(struct tg_broker *b, const struct tg_ow
         (t->owner.start_ticks == owner->start_ticks &&
          memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0 && !tg_watch_is_dead(b, t)))
         return t;
-    tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "its owner has ended");
+    tg_survivors_main_ended(b, t, -1);
     return NULL;
 }
 
@@ -421,7 +444,8 @@ static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request 
         already_held(b, peer, t);
         return NULL;
     }
-    struct tg_ticket *parent = held_parent(b, r);
+    /* What outlives its terminal outlives the ticket it was started under too. */
+    struct tg_ticket *parent = r->detached ? NULL : held_parent(b, r);
     if (parent)
         return tg_ops_hold_reply(b, parent, "nested");
     if (t)
@@ -437,6 +461,8 @@ void tg_ops_admit(struct tg_broker *b, struct tg_peer *peer, const json_t *messa
     int err = read_kind(message, &r, &reply);
     if (!err)
         err = read_numbers(message, &r, &reply);
+    if (!err)
+        err = read_flags(message, &r, &reply);
     if (!err)
         err = read_texts(message, &r, peer->uid, &reply);
     if (!err)

@@ -288,18 +288,20 @@ static int make_room(struct tg_queue *q, size_t n)
 
 int tg_queue_add(struct tg_queue *q, struct tg_ticket *t)
 {
-    if (tg_queue_by_id(q, t->id) || tg_queue_by_pid(q, t->owner.pid))
+    if (tg_queue_by_id(q, t->id) || (!t->main_ended && tg_queue_by_pid(q, t->owner.pid)))
         return -EEXIST;
     int err = make_room(q, tg_queue_count(q) + 1);
     if (!err)
         err = tg_map_put(&q->by_id, t->id, t);
     if (err)
         return err;
-    err = tg_map_put(&q->by_pid, (uint64_t)t->owner.pid, t);
+    if (!t->main_ended)
+        err = tg_map_put(&q->by_pid, (uint64_t)t->owner.pid, t);
     if (!err)
         err = tg_keys_add(&q->by_key, t);
     if (err) {
-        tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+        if (!t->main_ended)
+            tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
         tg_map_remove(&q->by_id, t->id);
         return err;
     }
@@ -311,8 +313,16 @@ void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t)
 {
     leave(q, t, false);
     tg_map_remove(&q->by_id, t->id);
-    tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+    if (!t->main_ended)
+        tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
     tg_keys_remove(&q->by_key, t);
+}
+
+void tg_queue_main_ended(struct tg_queue *q, struct tg_ticket *t)
+{
+    if (!t->main_ended)
+        tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+    t->main_ended = true;
 }
 
 void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_state state)

@@ -45,6 +45,8 @@ struct tg_queue {
 int tg_queue_add(struct tg_queue *q, struct tg_ticket *t);
 /* Takes it out; the caller owns it again. */
 void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t);
+/* Its owner has ended, its tree has not: the number may be somebody else's from now on. */
+void tg_queue_main_ended(struct tg_queue *q, struct tg_ticket *t);
 void tg_queue_set_state(struct tg_queue *q, struct tg_ticket *t, enum tg_ticket_state state);
 /* Priority, estimate and slots of a ticket in any state. */
 void tg_queue_set_request(struct tg_queue *q, struct tg_ticket *t, int64_t prio, uint64_t est_mb,

@@ -129,7 +129,7 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_text(o, "cwd", t->cwd);
     set(o, "key", t->key[0] ? json_string_nocheck(t->key) : json_null());
     set_number(o, "asked_wall_ms", t->asked_wall_ms);
-    set_text(o, "liveness", t->watch ? "known" : "unknown");
+    set_text(o, "liveness", t->watch || t->main_ended ? "known" : "unknown");
     return o;
 }
 
@@ -143,6 +143,11 @@ static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
     set(o, "over_estimate", json_boolean(t->over_estimate));
     set_text(o, "verdict", tg_verdict_kind_name(t->verdict));
     set(o, "cancelled", json_boolean(t->cancelled));
+    set(o, "detached", json_boolean(t->detached));
+    set(o, "main_ended", json_boolean(t->main_ended));
+    set_number_or_null(o, "main_status", (uint64_t)t->main_status, t->main_status >= 0);
+    set_number(o, "survivors", t->main_ended ? t->n_survivors : 0);
+    set_number(o, "let_go", t->n_let_go);
     return o;
 }
 

@@ -63,6 +63,7 @@ static const struct column columns[] = {
     CHANGES("on_hold", on_hold, 0, 1),
     FIXED("detached", detached, 0, 1),
     CHANGES("session", session, 0, INT_MAX),
+    CHANGES("reaper", reaper, 0, INT_MAX),
     CHANGES("main_ended", main_ended, 0, 1),
     CHANGES("main_status", main_status, -1, INT_MAX),
     CHANGES("peak_mb", peak_mb, 0, (int64_t)TG_EST_MAX_MB),

@@ -20,7 +20,9 @@
 #include "machine/proc.h"
 #include "proto/fields.h"
 
+struct tg_cancel;
 struct tg_peer;
+struct tg_survivor;
 struct tg_watch;
 struct tg_line;
 
@@ -65,7 +67,8 @@ struct tg_ticket {
     bool cancelled;             /* a running command was told to end */
     bool on_hold;               /* a person keeps it back; its place stays */
     bool detached;              /* it outlives the terminal, its output is kept */
-    pid_t session;              /* of the owner, when it was granted: who left it has detached on purpose */
+    pid_t session;              /* of the owner, when it asked: who left it has detached on purpose */
+    pid_t reaper;               /* its parent, which adopts the orphans of its tree; 0: there is none */
     bool main_ended;            /* the command has ended, processes it started have not (A4) */
     int32_t main_status;        /* its wait status then; -1: not known */
     uint64_t peak_mb;           /* largest resident size of its tree that was seen */
@@ -90,7 +93,6 @@ struct tg_ticket {
     uint64_t resident_mb;      /* of its process tree, when last measured */
     uint64_t peak_kept_ms;     /* monotonic; when the store last heard of a new peak */
     bool over_estimate;        /* it used far more than it said, and that was told */
-    uint64_t kill_at_ms;       /* monotonic; 0: no cancellation runs */
     uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
     struct tg_watch *watch;
     int64_t level;  /* of a waiter: its priority and what waiting has added to it */
@@ -98,6 +100,13 @@ struct tg_ticket {
     int64_t moves;  /* see turns.c, like line */
     struct tg_line *line;
     TAILQ_ENTRY(tg_ticket) in_line;
+    bool main_oom;                 /* the command was killed for lack of memory, its wrapper says */
+    struct tg_survivor *survivors; /* processes of its tree, besides the owner, whose death is awaited */
+    uint32_t n_survivors;
+    uint32_t n_let_go;          /* that have left its session, when last looked for */
+    bool owner_stopped;         /* the owner was, then */
+    uint64_t look_again_ms;     /* monotonic; 0: its survivors need not be looked for before one ends */
+    struct tg_cancel *cancel;   /* NULL: no cancellation runs */
     struct tg_peer *peer;       /* who waits for the answer */
     struct tg_ticket *key_next; /* of those whose key has the same hash */
     struct tg_ticket *peer_next;

@@ -41,6 +41,7 @@ int tg_verb_why(int argc, char **argv);
 int tg_verb_wait(int argc, char **argv);
 int tg_verb_metrics(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
+int tg_verb_output(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
 int tg_verb_hold(int argc, char **argv);
 int tg_verb_resume(int argc, char **argv);

@@ -33,6 +33,8 @@ struct tg_admit_ask {
     const char *key;    /* what makes two requests the same thing (V8); see tg_key_valid */
     bool tell_existing; /* with that key in use: EXISTS is the answer, not -EEXIST */
     const char *parent; /* the value of TG_ENV_TICKET, which is checked; a malformed one is left out */
+    bool reaper;        /* the parent of pid is a child subreaper and does nothing else */
+    bool detached;      /* passes under nobody's ticket */
     uint64_t wait_ms;   /* how long to wait; 0: take the first answer; UINT64_MAX: as long as it takes */
 };
 
