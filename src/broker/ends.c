@@ -68,6 +68,7 @@ void tg_expect_next(struct tg_expect *x, const struct tg_ticket *t, struct tg_ve
     switch (v->why) {
     case TG_WHY_NEVER_FITS_MEMORY: /* nobody waits for these */
     case TG_WHY_NEVER_FITS_SLOTS:
+    case TG_WHY_NEVER_FITS_BUDGET:
     case TG_WHY_MAX_CONC:
         return;
     case TG_WHY_LOAD: /* nobody knows when this ends, and nobody starts before */
