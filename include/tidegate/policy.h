@@ -93,11 +93,12 @@ enum tg_why {
     TG_WHY_MAX_CONC,          /* its own cap: have = waiters ahead + heavy holders, limit = max_conc */
     TG_WHY_ORDER,             /* a waiter ahead (blocker) comes first and this one is not small */
     TG_WHY_GATE_CLOSED,       /* the front (blocker) has been passed have times, limit = the bound */
-    TG_WHY_NEVER_FITS_MEMORY, /* need est_mb, limit = total - floor, or the budget */
+    TG_WHY_NEVER_FITS_MEMORY, /* need est_mb, limit = total - floor */
     TG_WHY_NEVER_FITS_SLOTS,  /* need slots, limit = slots of the machine */
     TG_WHY_PRESSURE_MEMORY,   /* have >= limit, in hundredths of a percent; it holds back, it never ends */
     TG_WHY_PRESSURE_CPU,
-    TG_WHY_PRESSURE_UNKNOWN, /* telemetry cannot be read */
+    TG_WHY_PRESSURE_UNKNOWN,  /* telemetry cannot be read */
+    TG_WHY_NEVER_FITS_BUDGET, /* need est_mb, limit = the budget */
 };
 
 struct tg_verdict {

@@ -125,6 +125,9 @@ struct tg_broker {
     size_t in_bytes; /* of all peers */
     size_t out_bytes;
     TAILQ_HEAD(, tg_wait) waits;
+    uv_pipe_t turned_away; /* a connection that is closed at once: there is no memory for it */
+    bool turning_away;
+    bool accept_due; /* another one stands in line for that */
     char read_buf[65536];
 
     /* Decisions. */

@@ -10,6 +10,10 @@ void tg_explain_never(const struct tg_verdict *v, char *ret, size_t size)
 {
     if (v->why == TG_WHY_NEVER_FITS_SLOTS)
         snprintf(ret, size, "needs %" PRIu64 " slots, there are only %" PRIu64, v->need, v->limit);
+    else if (v->why == TG_WHY_NEVER_FITS_BUDGET)
+        snprintf(ret, size,
+                 "needs %" PRIu64 " MB, the budget of all jobs together (budget-mb) is %" PRIu64 " MB",
+                 v->need, v->limit);
     else
         snprintf(ret, size,
                  "needs %" PRIu64 " MB, this machine can give at most %" PRIu64
@@ -83,6 +87,7 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
                  v->blocker, v->have, v->limit);
         break;
     case TG_WHY_NEVER_FITS_MEMORY:
+    case TG_WHY_NEVER_FITS_BUDGET:
     case TG_WHY_NEVER_FITS_SLOTS: {
         char never[160];
         tg_explain_never(v, never, sizeof(never));

@@ -61,6 +61,7 @@ static const char *unit_of(enum tg_why why)
     case TG_WHY_MEMORY:
     case TG_WHY_BUDGET:
     case TG_WHY_NEVER_FITS_MEMORY:
+    case TG_WHY_NEVER_FITS_BUDGET:
         return "MB";
     case TG_WHY_LOAD:
         return "load/1000";

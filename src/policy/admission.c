@@ -85,10 +85,12 @@ enum tg_why tg_never_fits(const struct tg_gates *gates, const struct tg_usage *u
     if (gates->slots > 0 && job->slots > gates->slots)
         return refuse(v, TG_WHY_NEVER_FITS_SLOTS, job->slots, 0, gates->slots);
     uint64_t most = tg_sat_sub_u64(usage->mem_total_mb, gates->floor_mb);
-    if (usage->mem_total_mb > 0 && job->est_mb > most)
+    if (usage->mem_total_mb == 0)
+        most = UINT64_MAX;
+    if (job->est_mb > gates->budget_mb && gates->budget_mb < most) /* the tighter of the two is named */
+        return refuse(v, TG_WHY_NEVER_FITS_BUDGET, job->est_mb, 0, gates->budget_mb);
+    if (job->est_mb > most)
         return refuse(v, TG_WHY_NEVER_FITS_MEMORY, job->est_mb, 0, most);
-    if (job->est_mb > gates->budget_mb)
-        return refuse(v, TG_WHY_NEVER_FITS_MEMORY, job->est_mb, 0, gates->budget_mb);
     return TG_WHY_NONE;
 }
 
@@ -233,6 +235,8 @@ const char *tg_why_name(enum tg_why why)
         return "pressure-cpu";
     case TG_WHY_PRESSURE_UNKNOWN:
         return "pressure-unknown";
+    case TG_WHY_NEVER_FITS_BUDGET:
+        return "never-fits-budget";
     }
     return "unknown";
 }

@@ -75,7 +75,14 @@ static void a10_budget_caps_the_estimates_of_all_holders(void)
     CHECK_EQ(tg_gates_refuse(&g, &u, &j, &v), TG_WHY_BUDGET);
     CHECK(v.need == 400 && v.have == 601 && v.limit == 1000);
     j.est_mb = 1001;
+    CHECK_EQ(tg_never_fits(&g, &u, &j, &v), TG_WHY_NEVER_FITS_BUDGET);
+    CHECK(v.need == 1001 && v.limit == 1000);
+    /* When it is too large for both, the tighter is named. */
+    j.est_mb = UINT64_MAX;
+    CHECK_EQ(tg_never_fits(&g, &u, &j, &v), TG_WHY_NEVER_FITS_BUDGET);
+    u.mem_total_mb = g.floor_mb + 999;
     CHECK_EQ(tg_never_fits(&g, &u, &j, &v), TG_WHY_NEVER_FITS_MEMORY);
+    CHECK_EQ(v.limit, 999);
 }
 
 static void s4_unknown_telemetry_refuses(void)
