@@ -97,8 +97,9 @@ static uint64_t share(const struct tg_ticket *t, enum tg_why why, const struct t
     switch (why) {
     case TG_WHY_SLOTS:
         return t->slots;
+    case TG_WHY_BUDGET: /* counts what was booked, whatever is in use */
+        return t->est_mb;
     case TG_WHY_MEMORY:
-    case TG_WHY_BUDGET:
         return t->est_mb > t->resident_mb ? t->est_mb : t->resident_mb;
     case TG_WHY_LOAD:
         return t->slots > 0 ? t->slots : 1;
