@@ -201,7 +201,12 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     if (tg_parse_u64(id_text, 1, INT64_MAX, &id))
         return NULL;
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    return t && t->state == TG_HOLD && !tg_watch_is_dead(b, t) ? t : NULL;
+    if (!t || t->state != TG_HOLD)
+        return NULL;
+    /* Its command has just ended: does the caller's tree keep it? Who keeps a ticket must not wait for it. */
+    if (!t->main_ended && tg_watch_is_dead(b, t))
+        tg_survivors_main_ended(b, t, -1);
+    return tg_queue_by_id(&b->queue, id);
 }
 
 struct ancestry {
