@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "broker/busy.h"
 #include "broker/explain.h"
 #include "broker/growth.h"
@@ -342,10 +343,13 @@ void tg_admit_settle(struct tg_broker *b)
         b->pass_due = true;
     if (b->pass_due) {
         b->pass_due = false;
-        if (b->queue.n_waiters > 0)
+        if (b->queue.n_waiters > 0) {
+            uint64_t begin_ns = tg_clock_mono_ns();
             full_pass(b);
-        else
+            tg_metrics_cycle(&b->metrics, tg_clock_mono_ns() - begin_ns);
+        } else {
             uv_timer_stop(&b->recheck_timer);
+        }
     }
     answer_the_rest(b);
 }

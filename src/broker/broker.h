@@ -25,6 +25,7 @@
 #include <jansson.h>
 
 #include "broker/config.h"
+#include "broker/metrics.h"
 #include "broker/queue.h"
 #include "broker/store.h"
 #include "machine/root.h"
@@ -35,6 +36,7 @@ struct tg_broker_options {
     const char *state_dir;
     const char *machine_root; /* "" for the real machine */
     int ready_fd;             /* -1: nobody waits for the word */
+    uint64_t liveness_ms;     /* how long an owner may live or not, for all anybody knows (L10) */
     bool idle_exit_given;
     uint64_t idle_exit_ms;
 };
@@ -102,6 +104,7 @@ struct tg_broker {
     bool socket_bound; /* the file at socket_path is ours */
     bool stopping;
     uint64_t started_ms; /* CLOCK_BOOTTIME */
+    uint64_t liveness_ms;
 
     struct tg_store *store;
     struct tg_store_report store_report;
@@ -152,6 +155,8 @@ struct tg_broker {
     uint64_t sample_ms;
     uint64_t measured_ms;
     uint64_t measure_cost_ns; /* processor time of the last measurement */
+
+    struct tg_metrics metrics;
 
     /* The store lags behind. */
     TAILQ_HEAD(, tg_ended) ended;

@@ -63,6 +63,7 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
         return err;
     }
     t->verdict = row.verdict;
+    b->metrics.admitted[row.verdict]++;
     t->acked = row.acked;
     t->held_boot_ms = row.held_boot_ms;
     t->held_wall_ms = row.held_wall_ms;
@@ -132,6 +133,7 @@ static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, co
     tg_admit_forget(b, t);
     if (peer && due)
         tg_peer_unblock(peer);
+    b->metrics.ended++;
     decide_anew(b);
 }
 
@@ -157,7 +159,7 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
     if (tg_life_end(b, t, outcome, -1, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
-    tg_waits_ended(b, t, outcome, -1);
+    tg_waits_ended(b, t, outcome, t->main_status);
     set_dirty(b, t, false);
     struct tg_ended *e = calloc(1, sizeof(*e));
     if (!e) { /* the next broker finds the same */

@@ -441,6 +441,7 @@ int tg_broker_run(const struct tg_broker_options *options)
     if (!b)
         return -ENOMEM;
     b->root.prefix = options->machine_root;
+    b->liveness_ms = options->liveness_ms;
     b->lock_fd = -1;
     b->recheck_ms = RECHECK_FIRST_MS;
     b->started_ms = tg_clock_boot_ms();

@@ -24,12 +24,16 @@
 
 #define EXIT_USAGE 2
 #define EXIT_LOCKED 3
+#define LIVENESS_MS 60000u
 #define NOFILE_WISH (1 << 18)
 
 static const char USAGE[] =
     "usage: tidegate-broker --runtime-dir DIR --state-dir DIR [options]\n"
     "  --ready-fd N          write one line there: ready, locked SOCKET or error TEXT\n"
     "  --machine-root DIR    read the operating system's files below DIR (for tests)\n"
+    "  --liveness-limit SECONDS  give a ticket up when nobody could tell for so long whether its owner "
+    "lives\n"
+    "                        (default 60)\n"
     "  --idle-exit SECONDS   end after so long without tickets and connections (default 60; 0: never)\n"
     "  --foreground          stay in this session, log to standard error\n";
 
@@ -68,6 +72,11 @@ static int take_option(struct arguments *a, int option, const char *value)
         a->broker.idle_exit_ms = n * 1000;
         a->broker.idle_exit_given = true;
         return 0;
+    case 'l':
+        if (tg_parse_u64(value, 1, 86400, &n))
+            return usage_error("--liveness-limit", value, "must be a number of seconds from 1 to 86400");
+        a->broker.liveness_ms = n * 1000;
+        return 0;
     case 'F':
         a->foreground = true;
         return 0;
@@ -90,12 +99,13 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"machine-root", required_argument, NULL, 'm'},
                                             {"ready-fd", required_argument, NULL, 'f'},
                                             {"idle-exit", required_argument, NULL, 'i'},
+                                            {"liveness-limit", required_argument, NULL, 'l'},
                                             {"foreground", no_argument, NULL, 'F'},
                                             {"version", no_argument, NULL, 'V'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     int option;
-    *a = (struct arguments){.broker = {.machine_root = "", .ready_fd = -1}};
+    *a = (struct arguments){.broker = {.machine_root = "", .ready_fd = -1, .liveness_ms = LIVENESS_MS}};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         int rc = take_option(a, option, optarg);
         if (rc)

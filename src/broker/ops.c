@@ -13,7 +13,6 @@
 #include "broker/growth.h"
 #include "broker/log.h"
 #include "broker/waits.h"
-#include "proto/fields.h"
 
 json_t *tg_ops_usage(const char *op, const char *rule)
 {
@@ -301,10 +300,10 @@ static const struct {
     const char *name;
     tg_op *handle;
 } OPS[] = {
-    {"ack", op_ack},       {"park", op_park},     {"done", op_done},        {"release", op_release},
-    {"status", op_status}, {"cancel", op_cancel}, {"prio", op_prio},        {"config", op_config},
-    {"stop", op_stop},     {"hold", tg_op_hold},  {"resume", tg_op_resume}, {"history", tg_op_history},
-    {"why", tg_op_why},    {"wait", tg_op_wait},
+    {"ack", op_ack},       {"park", op_park},     {"done", op_done},          {"release", op_release},
+    {"status", op_status}, {"cancel", op_cancel}, {"prio", op_prio},          {"config", op_config},
+    {"stop", op_stop},     {"hold", tg_op_hold},  {"resume", tg_op_resume},   {"history", tg_op_history},
+    {"why", tg_op_why},    {"wait", tg_op_wait},  {"metrics", tg_op_metrics},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

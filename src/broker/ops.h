@@ -17,6 +17,7 @@ tg_op tg_op_resume;
 tg_op tg_op_history;
 tg_op tg_op_why;
 tg_op tg_op_wait;
+tg_op tg_op_metrics;
 
 /* The ticket a message names, which must be the caller's or the caller root (U1); NULL and the refusal. */
 struct tg_ticket *tg_ops_named(struct tg_broker *b, const struct tg_peer *peer, const json_t *m,

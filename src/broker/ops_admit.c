@@ -227,7 +227,7 @@ static int fit(struct tg_broker *b, uid_t uid, struct request *r, json_t **ret_e
     struct tg_verdict v = {0};
     usage.mem_total_mb = b->total_mb;
     struct tg_estimate *e = &r->estimate;
-    tg_learn(b->store, uid, r->cmd, r->cwd, "", e);
+    tg_learn(b->store, uid, r->cmd, r->cwd, r->key, e);
     if (e->est_source == TG_SOURCE_DEFAULT)
         e->est_mb = b->config.default_mb;
     if (e->est_source != TG_SOURCE_STATED) { /* a job that states nothing is never too large */

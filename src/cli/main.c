@@ -9,7 +9,9 @@
 #include <string.h>
 
 static const struct tg_verb verbs[] = {
-    {"run", tg_verb_run, "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [-q|-v] -- CMD...",
+    {"run", tg_verb_run,
+     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [--key K [--if-exists "
+     "join|refuse|replace]] [-q|-v] -- CMD...",
      "wait for a turn, then run a command; exits as it did"},
     {"wait-admit", tg_verb_wait_admit, "PID PRIO EST_MB MAX_CONC MAX_WAIT_MS",
      "wait for a turn on behalf of a process (0 GRANT, 1 TIMEOUT)"},
@@ -26,6 +28,7 @@ static const struct tg_verb verbs[] = {
     {"undrain", tg_verb_undrain, "", "admit again"},
     {"history", tg_verb_history, "[--json|--swf] [--limit N] [--since DUR]",
      "what has ended, newest last; --swf as a trace for replay"},
+    {"metrics", tg_verb_metrics, "", "counters and gauges in the Prometheus text format"},
     {"config", tg_verb_config, "[KEY [VALUE]]", "show or set slots, load, floor-mb, backfill-mb, ..."},
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
     {"replay", tg_verb_replay, "TRACE.swf --procs N [--policy fifo|easy|tidegate] [--json]",

@@ -12,12 +12,15 @@
 #define TG_CLIENT_RUN_H
 
 #include "client/admit.h"
+#include "client/key.h"
 
 struct tg_run_ask {
-    struct tg_admit_ask admit; /* its kind and pid are filled in */
-    const char *path;          /* the executable (see lookup.h) */
-    char *const *argv;         /* NULL at the end */
+    struct tg_admit_ask admit;   /* its kind and pid are filled in */
+    const char *path;            /* the executable (see lookup.h) */
+    char *const *argv;           /* NULL at the end */
+    enum tg_if_exists if_exists; /* when admit has a key; the status is then that of what was joined */
     /* Called in the process that waits; NULL: nobody cares. */
+    void (*existing)(void *ctx, const struct tg_admit_answer *answer, enum tg_if_exists then);
     void (*waiting)(void *ctx, const struct tg_admit_answer *now);
     void (*granted)(void *ctx, const struct tg_admit_answer *answer);
     /* Called in the wrapper after the command's end, when the broker has a word for a person. */

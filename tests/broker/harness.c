@@ -112,7 +112,7 @@ static void copy_broker(const struct place *p, char *exe, size_t size)
 static void become_broker(const struct place *p, const char *exe, int ready_fd)
 {
     char fd_text[16];
-    const char *argv[16] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
+    const char *argv[20] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
     size_t n = 7;
     snprintf(fd_text, sizeof(fd_text), "%d", ready_fd);
     if (!p->detached)
@@ -120,6 +120,10 @@ static void become_broker(const struct place *p, const char *exe, int ready_fd)
     if (p->machine_root) {
         argv[n++] = "--machine-root";
         argv[n++] = p->machine_root;
+    }
+    if (p->liveness) {
+        argv[n++] = "--liveness-limit";
+        argv[n++] = p->liveness;
     }
     if (p->idle_exit) {
         argv[n++] = "--idle-exit";

@@ -52,6 +52,7 @@ struct place {
     const char *machine_root; /* NULL: the real machine */
     uid_t run_as;             /* of the broker; 0: as the test */
     const char *idle_exit;    /* NULL: as it is by default */
+    const char *liveness;     /* --liveness-limit, likewise */
     bool detached;            /* without --foreground */
     char word[512];           /* what the broker said when it started */
 };
