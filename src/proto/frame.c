@@ -108,7 +108,8 @@ void tg_frame_put_text(struct tg_frame_writer *w, const char *text)
 
 void tg_frame_put_json(struct tg_frame_writer *w, json_t *value)
 {
-    if (!w->err && (!value || json_dump_callback(value, append, w, JSON_COMPACT | JSON_ENCODE_ANY | TG_JSON_REALS) != 0))
+    if (!w->err &&
+        (!value || json_dump_callback(value, append, w, JSON_COMPACT | JSON_ENCODE_ANY | TG_JSON_REALS) != 0))
         w->err = -ENOMEM;
     json_decref(value);
 }
