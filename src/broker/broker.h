@@ -2,7 +2,8 @@
  *
  * The broker as its own rooms see it: one struct, and what each file gives to the others.
  *
- *   loop.c    libuv: the socket, timers, signals, when a decision is due, when to end
+ *   loop.c    libuv: timers, signals, when a decision is due, when to end
+ *   socket.c  the socket file: bound, watched, bound again
  *   peer.c    connections: frames in, replies out, bounds on both
  *   ops.c     one handler a message; ops_X.c those of their own file (ops.h)
  *   admit.c   the decision: gathers usage, runs the policy's pass, books, replies
@@ -106,7 +107,12 @@ struct tg_broker {
     char boot_id[TG_BOOT_ID_BYTES];
     char socket_path[108];
     int lock_fd;
-    bool socket_bound; /* the file at socket_path is ours */
+    uv_fs_event_t socket_watch; /* of its directory; socket.c */
+    uv_timer_t socket_timer;
+    dev_t socket_dev; /* of the file we bound */
+    ino_t socket_ino;
+    bool socket_bound;
+    bool socket_complained;
     bool stopping;
     uint64_t started_ms; /* CLOCK_BOOTTIME */
     uint64_t liveness_ms;
