@@ -100,7 +100,8 @@ static void work(struct tg_worker *w)
             run_current(w);
             continue;
         }
-        /* What was freed while looking (cancelled entries, prune in claim.c): nobody waits beside a sleeper. */
+        /* What was freed while looking (cancelled entries, prune in claim.c): nobody waits beside a sleeper.
+         */
         tg_freed_flush(w);
         if (leaving(w))
             return;
