@@ -42,8 +42,12 @@ struct arguments {
     bool foreground;
 };
 
+/* What is wrong, for whoever waits at the ready pipe. */
+static char refusal[256] = "wrong arguments";
+
 static int usage_error(const char *option, const char *value, const char *rule)
 {
+    snprintf(refusal, sizeof(refusal), "%s '%.100s': %s", option, value, rule);
     fprintf(stderr, "tidegate-broker: %s '%s': %s\n", option, value, rule);
     return EXIT_USAGE;
 }
@@ -115,8 +119,9 @@ static int parse(int argc, char **argv, struct arguments *a)
         fputs(USAGE, stderr);
         return EXIT_USAGE;
     }
-    if (strlen(a->broker.state_dir) > TG_PATH_BYTES - 64)
-        return usage_error("--state-dir", a->broker.state_dir, "is too long");
+    if (strlen(a->broker.state_dir) + sizeof("/store.db") - 1 > TG_STORE_PATH_BYTES)
+        return usage_error("--state-dir", a->broker.state_dir,
+                           "is too long for a store (504 bytes with its name)");
     return 0;
 }
 
@@ -215,8 +220,11 @@ int main(int argc, char **argv)
 {
     struct arguments a;
     int rc = parse(argc, argv, &a);
-    if (rc)
+    if (rc) {
+        if (a.broker.ready_fd > 2)
+            dprintf(a.broker.ready_fd, "error %s\n", refusal);
         return rc;
+    }
     clean_up_after_parent(&a);
     if (!a.foreground) {
         char path[TG_PATH_BYTES];

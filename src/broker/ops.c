@@ -136,6 +136,7 @@ static json_t *set_config(struct tg_broker *b, const char *key, const char *valu
     }
     b->config = changed;
     tg_queue_set_heavy(&b->queue, changed.backfill_mb);
+    tg_queue_set_order(&b->queue, changed.strict, changed.ageing_ms);
     b->pass_due = true;
     return config_reply(&b->config, key);
 }

@@ -10,7 +10,8 @@
 
 static const struct tg_verb verbs[] = {
     {"run", tg_verb_run,
-     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [--key K [--if-exists "
+     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--time DUR] [--strict] [--timeout DUR] [--key K "
+     "[--if-exists "
      "join|refuse|replace]] [--detach] [-q|-v] -- CMD...",
      "wait for a turn, then run a command; exits as it did"},
     {"output", tg_verb_output, "ID [-f]", "what a command run with --detach has written"},

@@ -52,7 +52,7 @@ int tg_verb_output(int argc, char **argv)
     int fd = tg_output_open(&c, ticket);
     int code = fd < 0 ? tg_report(verb, &c, fd) : TG_EXIT_OK;
     int err = fd < 0 ? 0 : follows ? tg_output_follow(fd, STDOUT_FILENO) : tg_output_copy(fd, STDOUT_FILENO);
-    if (err) {
+    if (err && err != -EPIPE) { /* who stopped reading has had enough */
         tg_complain(verb, "cannot copy the output: %s", strerror(-err));
         code = TG_EXIT_FAILED;
     }

@@ -39,6 +39,8 @@ enum {
     OPT_MEMORY,
     OPT_TENANT,
     OPT_SLOTS,
+    OPT_TIME,
+    OPT_STRICT,
     OPT_TIMEOUT,
     OPT_KEY,
     OPT_IF_EXISTS,
@@ -47,9 +49,10 @@ enum {
     OPT_DETACH
 };
 static const struct tg_option options[] = {
-    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},  {0, "slots", true},
-    {0, "timeout", true},    {'k', "key", true},    {0, "if-exists", true}, {'q', "quiet", false},
-    {'v', "verbose", false}, {0, "detach", false},  {0, NULL, false},
+    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},   {0, "slots", true},
+    {0, "time", true},       {0, "strict", false},  {0, "timeout", true},    {'k', "key", true},
+    {0, "if-exists", true},  {'q', "quiet", false}, {'v', "verbose", false}, {0, "detach", false},
+    {0, NULL, false},
 };
 
 static bool read_memory(const char *text, uint64_t *ret)
@@ -111,6 +114,11 @@ static bool take_option(struct settings *s, int option, const char *value)
         return check_tenant(value);
     case OPT_SLOTS:
         return tg_arg_u64(verb, "the number of slots", value, 0, TG_SLOTS_MAX, &a->slots);
+    case OPT_TIME:
+        return tg_arg_duration(verb, "the time", value, &a->time_ms);
+    case OPT_STRICT:
+        a->strict = true;
+        return true;
     case OPT_TIMEOUT:
         return tg_arg_duration(verb, "the timeout", value, &a->wait_ms);
     case OPT_KEY:
@@ -248,6 +256,7 @@ int tg_verb_run(int argc, char **argv)
                                                   .est_mb = TG_NOT_STATED,
                                                   .max_conc = TG_NOT_STATED,
                                                   .slots = TG_NOT_STATED,
+                                                  .time_ms = TG_NOT_STATED,
                                                   .wait_ms = UINT64_MAX},
                                         .alone = true,
                                         .waiting = show_waiting,

@@ -254,8 +254,13 @@ static ssize_t read_more(struct client *c, int ms)
 
 json_t *client_recv(struct client *c)
 {
+    return client_recv_within(c, PATIENCE_MS);
+}
+
+json_t *client_recv_within(struct client *c, unsigned ms)
+{
     json_t *message;
-    uint64_t end = now_ms() + PATIENCE_MS;
+    uint64_t end = now_ms() + ms;
     int rc;
     while ((rc = tg_frames_next(&c->in, &message)) == 0) {
         uint64_t now = now_ms();

@@ -77,6 +77,7 @@ void client_send(struct client *c, json_t *message); /* gives the reference up *
 void client_send_bytes(struct client *c, const void *bytes, size_t n);
 /* The next answer, within PATIENCE_MS; the caller owns it. */
 json_t *client_recv(struct client *c);
+json_t *client_recv_within(struct client *c, unsigned ms);
 /* Whether nothing comes for so long. */
 bool client_quiet(struct client *c, int ms);
 /* Whether the broker closes this connection, whatever it sends before. */
