@@ -95,7 +95,7 @@ static void hand_off(const struct place *p, struct holder *h, size_t waiters, si
     for (size_t i = 0; i < rounds; i++) {
         struct client c;
         struct holder next = {0};
-        next.pid = owner_make_wrapped(&next.wrapper);
+        next.pid = owner_make_wrapped(&next.wrapper, true);
         client_open(&c, p);
         CHECK_TEXT(admit_wrapped(&c, next.pid, 9, &next.ticket), "WAIT");
         pause_ms(1);
@@ -105,7 +105,7 @@ static void hand_off(const struct place *p, struct holder *h, size_t waiters, si
         samples[i] = tg_clock_mono_ns() - begin;
         CHECK_TEXT(text_at(m, "state"), "HOLD");
         json_decref(m);
-        waitpid(h->wrapper, NULL, 0);
+        owner_kill(h->wrapper);
         if (by_done) { /* how long the broker is busy with the message that follows each death */
             begin = tg_clock_mono_ns();
             m = client_ask(&tell_done, json_pack("{s:s,s:I,s:i}", "op", "done", "ticket",
@@ -171,7 +171,7 @@ int main(int argc, char **argv)
     double floor = floor_us(rounds);
     bench_print("broker", "floor_p50", floor, "us", 0);
     struct holder h = {0};
-    h.pid = owner_make_wrapped(&h.wrapper);
+    h.pid = owner_make_wrapped(&h.wrapper, true);
     client_open(&c, &p);
     CHECK_TEXT(admit_wrapped(&c, h.pid, 9, &h.ticket), "HOLD");
     hand_off(&p, &h, 0, rounds, floor, false);
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);
     kill(h.pid, SIGKILL);
-    waitpid(h.wrapper, NULL, 0);
+    owner_kill(h.wrapper);
     client_close(&c);
     place_stop(&p, SIGTERM);
     return 0;

@@ -444,7 +444,7 @@ void owner_kill(pid_t pid)
     CHECK_EQ(waitpid(pid, NULL, 0), pid);
 }
 
-pid_t owner_make_wrapped(pid_t *ret_wrapper)
+pid_t owner_make_wrapped(pid_t *ret_wrapper, bool lingers)
 {
     int fds[2];
     pid_t owner = 0;
@@ -460,6 +460,8 @@ pid_t owner_make_wrapped(pid_t *ret_wrapper)
             _exit(1);
         syscall(SYS_close_range, 3u, ~0u, 0);
         waitpid(owner, NULL, 0);
+        while (lingers)
+            pause();
         _exit(0);
     }
     close(fds[1]);

@@ -241,7 +241,7 @@ static void a6_survivors_launch_under_their_ticket(void)
 
 static pid_t wrapped_holder(const struct place *p, struct client *c, pid_t *wrapper, uint64_t *ticket)
 {
-    pid_t owner = owner_make_wrapped(wrapper);
+    pid_t owner = owner_make_wrapped(wrapper, false);
     client_open(c, p);
     json_t *m = admit_message("run", owner, 0, 10, -1);
     json_object_set_new(m, "reaper", json_true());
