@@ -104,6 +104,7 @@ static int adopt_survivors(struct tg_broker *b, struct tg_ticket *t, const struc
     if (!any)
         return lose(b, t);
     t->main_ended = true;
+    t->main_kept = true;
     int err = enter(b, t);
     if (err)
         return err;

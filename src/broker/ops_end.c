@@ -93,9 +93,9 @@ json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
     tg_growth_saw(b, t, w.peak_mb);
     uint64_t peak_mb = t->peak_mb;
     uint64_t est_mb = t->est_mb;
-    if (t->main_ended && first)
+    if (t->main_ended && !t->awaits_word && first)
         tg_life_touch(b, t);
-    else if (!t->main_ended)
+    else
         tg_survivors_main_ended(b, t, w.left_known ? (int)w.left : -1);
     return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
 }

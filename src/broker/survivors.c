@@ -6,9 +6,9 @@
  * cancellation concerns it.
  *
  * When a command ends, the children of its reaper tell at once, and cheaply, that nothing is left, which is
- * nearly always so. Otherwise all processes are looked at once, and those that keep the ticket are watched:
- * their deaths are events. After the last one all are looked at again, for what it may have started
- * meanwhile.
+ * nearly always so; where they cannot be asked any more, the word that the wrapper sends is awaited for a
+ * moment. Otherwise all processes are looked at once, and those that keep the ticket are watched: their
+ * deaths are events. After the last one all are looked at again, for what it may have started meanwhile.
  */
 #include "broker/broker.h"
 
@@ -21,6 +21,7 @@
 #include "broker/survivors.h"
 
 #define UNSURE_MS 20u      /* somebody ended while all were looked at: once more */
+#define WORD_MS 200u       /* the wrapper has ended too: its word is on its way, unless it was killed */
 #define UNWATCHED_MS 1000u /* no descriptor for somebody's death: asked for at intervals */
 
 static void on_closed(uv_handle_t *handle)
@@ -236,12 +237,19 @@ static void finish(struct tg_broker *b, struct tg_ticket *t)
 
 void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t)
 {
+    bool first = !t->main_kept;
+    t->awaits_word = false;
     int err = tg_survivors_look(b, t);
     if (!err && t->cancel)
         tg_cancel_tell(b, t);
     /* What nobody can find holds nothing. */
-    if (!t->survivors && (err || t->look_again_ms == 0))
+    if (!t->survivors && (err || t->look_again_ms == 0)) {
         finish(b, t);
+        return;
+    }
+    t->main_kept = true;
+    if (first)
+        tg_life_touch(b, t);
 }
 
 void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
@@ -250,7 +258,7 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
         finish(b, t);
         return;
     }
-    if (t->main_ended)
+    if (t->main_ended && !(t->awaits_word && left >= 0))
         return;
     struct tg_tree_want want = tg_survivors_want(t);
     if (left < 0 && t->reaper > 1)
@@ -259,12 +267,14 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
         finish(b, t);
         return;
     }
-    uint64_t id = t->id;
     tg_watch_stop(t);
     tg_queue_main_ended(&b->queue, t);
-    tg_survivors_settle(b, t);
-    if (tg_queue_by_id(&b->queue, id) == t)
-        tg_life_touch(b, t);
+    if (left < 0 && t->reaper > 1 && !t->cancel) {
+        t->awaits_word = true;
+        look_again(b, t, WORD_MS);
+    } else {
+        tg_survivors_settle(b, t);
+    }
 }
 
 /* ---- the timer that cancellations share */

@@ -100,7 +100,9 @@ struct tg_ticket {
     int64_t moves;  /* see turns.c, like line */
     struct tg_line *line;
     TAILQ_ENTRY(tg_ticket) in_line;
-    bool main_oom;                 /* the command was killed for lack of memory, its wrapper says */
+    bool main_kept;   /* the store knows that the command has ended and the ticket goes on */
+    bool awaits_word; /* the command has ended, its wrapper has not said yet whether anything is left */
+    bool main_oom;    /* the command was killed for lack of memory, its wrapper says */
     struct tg_survivor *survivors; /* processes of its tree, besides the owner, whose death is awaited */
     uint32_t n_survivors;
     uint32_t n_let_go;          /* that have left its session, when last looked for */

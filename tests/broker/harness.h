@@ -115,6 +115,9 @@ void end_with_parent(pid_t parent);
 /* A process that does nothing until it is killed (also when the test ends). */
 pid_t owner_make(void);
 void owner_kill(pid_t pid);
+/* The same below a wrapper as tidegate run has one: a child subreaper that reaps it and ends; one that
+ * lingers has to be killed. *ret_wrapper is a child of the test's. Ask for it with "reaper": true. */
+pid_t owner_make_wrapped(pid_t *ret_wrapper, bool lingers);
 
 uint64_t now_ms(void);
 /* Waits, at most PATIENCE_MS, until an expression holds. */

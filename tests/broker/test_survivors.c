@@ -239,6 +239,58 @@ static void a6_survivors_launch_under_their_ticket(void)
     place_stop(&p, SIGTERM);
 }
 
+static pid_t wrapped_holder(const struct place *p, struct client *c, pid_t *wrapper, uint64_t *ticket)
+{
+    pid_t owner = owner_make_wrapped(wrapper, false);
+    client_open(c, p);
+    json_t *m = admit_message("run", owner, 0, 10, -1);
+    json_object_set_new(m, "reaper", json_true());
+    m = client_ask(c, m);
+    CHECK_TEXT(text_at(m, "state"), "HOLD");
+    *ticket = (uint64_t)number_at(m, "ticket");
+    json_decref(m);
+    return owner;
+}
+
+/* The broker comes too late to ask the wrapper's children: it takes the wrapper's word, and does without one
+ * that never comes. */
+static void the_word_of_a_wrapper_that_has_ended(void)
+{
+    struct place p;
+    struct client c;
+    pid_t wrapper;
+    uint64_t ticket;
+    place_make(&p);
+    place_ready(&p, 1);
+    for (int word = 0; word < 3; word++) {
+        pid_t owner = wrapped_holder(&p, &c, &wrapper, &ticket);
+        kill(p.broker, SIGSTOP);
+        end_pid(owner);
+        CHECK_EQ(waitpid(wrapper, NULL, 0), wrapper);
+        if (word < 2)
+            client_send(&c, json_pack("{s:s,s:I,s:i,s:i}", "op", "done", "ticket", (json_int_t)ticket,
+                                      "status", 9, "left", word));
+        kill(p.broker, SIGCONT);
+        if (word < 2) {
+            json_t *m = client_recv(&c);
+            CHECK_EQ(number_at(m, "released"), 1);
+            json_decref(m);
+            CHECK_EQ(holders_of(&p), 0);
+        }
+        EVENTUALLY(holders_of(&p) == 0);
+        client_close(&c);
+    }
+    /* In time, nothing need be awaited. */
+    pid_t owner = wrapped_holder(&p, &c, &wrapper, &ticket);
+    kill(wrapper, SIGSTOP);
+    end_pid(owner);
+    EVENTUALLY(holders_of(&p) == 0);
+    kill(wrapper, SIGCONT);
+    CHECK_EQ(waitpid(wrapper, NULL, 0), wrapper);
+    client_close(&c);
+    place_stop(&p, SIGTERM);
+}
+
 int main(void)
 {
     RUN(l16_a_child_that_outlives_the_command_keeps_the_ticket);
@@ -246,6 +298,7 @@ int main(void)
     RUN(a_survivors_child_is_found_before_the_ticket_goes);
     RUN(l20_survivors_are_adopted);
     RUN(l14_the_owners_number_is_free_again);
+    RUN(the_word_of_a_wrapper_that_has_ended);
     RUN(a6_survivors_launch_under_their_ticket);
     return 0;
 }
