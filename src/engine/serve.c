@@ -30,6 +30,7 @@
 
 #define EVENTS 64
 #define LOOKS 64u /* passes between two looks at the clock and the descriptors */
+#define YIELD_EVERY 16u
 #define MAX_RULES 1024u
 #define RINGS_SPARE 64u
 
@@ -135,7 +136,7 @@ static void tick(struct tg_server *s, bool idle)
     }
     events(s, 0);
     if (idle)
-        sched_yield(); /* whoever would publish next may be waiting for this very core */
+        sched_yield(); /* see server_main */
 }
 
 /* Until all guests have left. */
@@ -161,6 +162,8 @@ static void *server_main(void *server)
         }
         if (s->spin_ns == 0 || ++looks % LOOKS == 0)
             tick(s, true);
+        else if (looks % YIELD_EVERY == 0)
+            sched_yield(); /* whoever would publish next may be waiting for this very core */
         tg_cpu_relax();
     }
     epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->listener, NULL);
