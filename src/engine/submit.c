@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
-#define PREFETCH_AHEAD 6
+#define PREFETCH_AHEAD 12 /* slots; see PREFETCH_FAR in claim.c */
 
 static int check_item(uint32_t opcode, const uint32_t *args, uint64_t arg_count)
 {
@@ -72,8 +72,8 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
     }
     uint32_t next;
     if (tg_index_ahead(q, PREFETCH_AHEAD, &next)) {
-        __builtin_prefetch(&e->ring[next], 1);
-        __builtin_prefetch(&e->side[next], 1);
+        tg_prefetch_write(&e->ring[next]);
+        tg_prefetch_write(&e->side[next]);
     }
     return 0;
 }
@@ -182,7 +182,7 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
     uint64_t position = tg_index_reserve_mp(q, n);
     for (uint32_t i = 0; i < n; i++) {
         if (i + PREFETCH_AHEAD < n)
-            __builtin_prefetch(&e->ring[slots[i + PREFETCH_AHEAD]], 1);
+            tg_prefetch_write(&e->ring[slots[i + PREFETCH_AHEAD]]);
         if (items[i].opcode == TG_OP_BATCH_FENCE)
             tg_store_relaxed_u32(&e->fence_of[slots[i]], 0); /* F1 */
         if (ret_tickets)
