@@ -232,7 +232,7 @@ static void a_cancellation_outlives_its_broker(void)
 }
 
 /* S10, U13, U14: the recorded clocks say nonsense, the order stays; limits are not touched either. */
-static void s10_u13_order_comes_from_numbers_not_from_clocks(void)
+static void s10_u13_u14_order_comes_from_numbers_not_from_clocks(void)
 {
     struct place p;
     struct job h = {0}, w[3] = {0};
@@ -369,7 +369,7 @@ int main(void)
     RUN(l5_l7_l11_the_dead_are_not_adopted);
     RUN(l11_an_adopted_holder_can_be_released_and_cancelled);
     RUN(a_cancellation_outlives_its_broker);
-    RUN(s10_u13_order_comes_from_numbers_not_from_clocks);
+    RUN(s10_u13_u14_order_comes_from_numbers_not_from_clocks);
     RUN(u7_a_corrupt_store_starts_an_empty_queue);
     RUN(r2_another_store_is_refused);
     return 0;
