@@ -2,7 +2,8 @@
  *
  * The broker as its own rooms see it: one struct, and what each file gives to the others.
  *
- *   loop.c    libuv: the socket, timers, signals, when a decision is due, when to end
+ *   loop.c    libuv: timers, signals, when a decision is due, when to end
+ *   socket.c  the socket file: bound, watched, bound again
  *   peer.c    connections: frames in, replies out, bounds on both
  *   ops.c     one handler a message; ops_X.c those of their own file (ops.h)
  *   admit.c   the decision: gathers usage, runs the policy's pass, books, replies
@@ -12,6 +13,7 @@
  *   watch.c   death of owners as events
  *   survivors.c  what commands leave behind; cancel.c: ending it all (survivors.h)
  *   adopt.c   the start: who of the store's tickets still lives
+ *   ends.c    when holders end and waiters start, as far as run times are known
  *   status.c  what a person sees
  *
  * One thread. A handler changes tickets through life.c, which notes that a decision is due; loop.c runs one
@@ -26,6 +28,8 @@
 #include <jansson.h>
 
 #include "broker/config.h"
+#include "broker/ends.h"
+#include "broker/metrics.h"
 #include "broker/queue.h"
 #include "broker/store.h"
 #include "machine/root.h"
@@ -36,6 +40,7 @@ struct tg_broker_options {
     const char *state_dir;
     const char *machine_root; /* "" for the real machine */
     int ready_fd;             /* -1: nobody waits for the word */
+    uint64_t liveness_ms;     /* how long an owner may live or not, for all anybody knows (L10) */
     bool idle_exit_given;
     uint64_t idle_exit_ms;
 };
@@ -102,9 +107,15 @@ struct tg_broker {
     char boot_id[TG_BOOT_ID_BYTES];
     char socket_path[108];
     int lock_fd;
-    bool socket_bound; /* the file at socket_path is ours */
+    uv_fs_event_t socket_watch; /* of its directory; socket.c */
+    uv_timer_t socket_timer;
+    dev_t socket_dev; /* of the file we bound */
+    ino_t socket_ino;
+    bool socket_bound;
+    bool socket_complained;
     bool stopping;
     uint64_t started_ms; /* CLOCK_BOOTTIME */
+    uint64_t liveness_ms;
 
     struct tg_store *store;
     struct tg_store_report store_report;
@@ -122,6 +133,9 @@ struct tg_broker {
     size_t in_bytes; /* of all peers */
     size_t out_bytes;
     TAILQ_HEAD(, tg_wait) waits;
+    uv_pipe_t turned_away; /* a connection that is closed at once: there is no memory for it */
+    bool turning_away;
+    bool accept_due; /* another one stands in line for that */
     char read_buf[65536];
 
     /* Decisions. */
@@ -134,6 +148,7 @@ struct tg_broker {
     struct tg_grant *grants;
     size_t grants_room;
     uint64_t pass_no;
+    struct tg_ends ends; /* what the last pass knows of them */
     struct tg_pass tail; /* the pass after the last waiter, for the next who queues behind it */
     bool tail_valid;
     uint64_t tail_ms;
@@ -152,6 +167,8 @@ struct tg_broker {
     uint64_t sample_ms;
     uint64_t measured_ms;
     uint64_t measure_cost_ns; /* processor time of the last measurement */
+
+    struct tg_metrics metrics;
 
     /* The store lags behind. */
     TAILQ_HEAD(, tg_ended) ended;
@@ -218,7 +235,8 @@ struct tg_gates tg_admit_gates(struct tg_broker *b);
 /* What is in use; reads the machine. Reservations as if nobody had grown, unless measured. */
 void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret);
 /* Hands out every waiter in order with the verdict that a decision would give it now, until visit returns
- * false. Changes nothing; visit must not either. */
+ * false; with each the time at which it can start, if that is known, not with the front alone. Changes
+ * nothing; visit must not either. */
 void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
                    bool (*visit)(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead),
                    void *ctx);

@@ -64,6 +64,7 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
         return err;
     }
     t->verdict = row.verdict;
+    b->metrics.admitted[row.verdict]++;
     t->acked = row.acked;
     t->held_boot_ms = row.held_boot_ms;
     t->held_wall_ms = row.held_wall_ms;
@@ -141,6 +142,7 @@ static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, co
     tg_admit_forget(b, t);
     if (peer && due)
         tg_peer_unblock(peer);
+    b->metrics.ended++;
     decide_anew(b);
 }
 

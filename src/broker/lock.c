@@ -12,8 +12,7 @@
 
 #define LOCK_TRIES 16
 
-/* Whether the path still names the file that was locked. */
-static int still_there(int fd, const char *path)
+bool tg_lock_is_named(int fd, const char *path)
 {
     struct stat a;
     struct stat b;
@@ -58,7 +57,7 @@ int tg_lock_take(const char *path, const char *socket_path, int *ret_fd, char *o
             close(fd);
             return err;
         }
-        if (still_there(fd, path)) {
+        if (tg_lock_is_named(fd, path)) {
             int err = write_self(fd, socket_path);
             if (err) {
                 close(fd);

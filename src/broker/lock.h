@@ -7,10 +7,13 @@
 #ifndef TG_BROKER_LOCK_H
 #define TG_BROKER_LOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Takes the lock and writes who has it. 0 and *ret_fd (the lock lasts until it is closed); -EALREADY: another
  * broker has it, whose socket is written to other (size bytes; "" when it has not said yet); or -errno. */
 int tg_lock_take(const char *path, const char *socket_path, int *ret_fd, char *other, size_t size);
+/* Whether the path still names the file that was locked. */
+bool tg_lock_is_named(int fd, const char *path);
 
 #endif

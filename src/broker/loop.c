@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loop: sockets, timers, signals; when a decision is due; when the broker ends. One iteration handles
+ * The loop: timers, signals; when a decision is due; when the broker ends. One iteration handles
  * whatever has happened and then decides once (S6). An idle broker with waiters has no timer running and is
  * not waked at all (A5, P2).
  */
 #include "broker/broker.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,6 +19,7 @@
 #include "broker/lock.h"
 #include "broker/log.h"
 #include "broker/outputs.h"
+#include "broker/socket.h"
 #include "broker/waits.h"
 #include "machine/proc.h"
 #include "proto/paths.h"
@@ -33,7 +30,6 @@
 #define LOG_PAGES_HARD 8000
 #define CHECKPOINT_AFTER_MS 200u
 #define QUIET_MS 50u
-#define LISTEN_BACKLOG 1024
 #define RECHECK_MAX_MS 1000u
 #define RECHECK_FIRST_MS 100u
 
@@ -207,75 +203,13 @@ static void on_prepare(uv_prepare_t *prepare)
         uv_idle_start(&b->more_work, on_more_work);
 }
 
-static void on_connection(uv_stream_t *listener, int status)
-{
-    if (status == 0)
-        tg_peer_accept(listener->data);
-}
-
-/* ---- the socket */
-
-/* Whether some broker answers at our address although the lock is ours: another store's. */
-static bool socket_answers(const struct sockaddr_un *addr)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    bool answers = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0;
-    close(fd);
-    return answers;
-}
-
-/* Bound under a umask, not changed afterwards: the file never is anybody else's, not for a moment (U5). */
-static int bind_socket(struct tg_broker *b, int *ret_fd)
-{
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    struct stat st;
-    memcpy(addr.sun_path, b->socket_path, strlen(b->socket_path) + 1);
-    if (socket_answers(&addr))
-        return -EALREADY;
-    if (lstat(b->socket_path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return -EEXIST;
-    if (unlink(b->socket_path) != 0 && errno != ENOENT)
-        return -errno;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    mode_t old = umask(0177);
-    int rc = bind(fd, (const struct sockaddr *)&addr, sizeof(addr));
-    int err = rc == 0 ? 0 : -errno;
-    umask(old);
-    if (err) {
-        close(fd);
-        return err;
-    }
-    b->socket_bound = true;
-    *ret_fd = fd;
-    return 0;
-}
-
-static int start_listening(struct tg_broker *b)
-{
-    int fd = -1;
-    int err = bind_socket(b, &fd);
-    if (err)
-        return err;
-    err = uv_pipe_open(&b->listener, fd);
-    if (err) {
-        close(fd);
-        return err;
-    }
-    return uv_listen((uv_stream_t *)&b->listener, LISTEN_BACKLOG, on_connection);
-}
-
 /* ---- start and stop */
 
 static void loop_init(struct tg_broker *b)
 {
     uv_loop_init(&b->loop);
     b->loop.data = b;
-    uv_pipe_init(&b->loop, &b->listener, 0);
-    b->listener.data = b;
+    tg_socket_init(b);
     uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
                             &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
                             &b->sample_timer,   &b->waits_timer};
@@ -346,6 +280,7 @@ static int open_store(struct tg_broker *b, const struct tg_broker_options *o, ch
     if (err)
         snprintf(why, size, "%s", tg_store_why(b->store));
     tg_queue_set_heavy(&b->queue, b->config.backfill_mb);
+    tg_queue_set_order(&b->queue, b->config.strict, b->config.ageing_ms);
     b->next_id = tg_store_next_id(b->store);
     return err;
 }
@@ -377,7 +312,7 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         return err;
     }
     tg_outputs_sweep(b);
-    err = start_listening(b);
+    err = tg_socket_open(b);
     if (err)
         snprintf(why, size, "%s: %s", b->socket_path, strerror(-err));
     return err;
@@ -419,8 +354,7 @@ static void close_loop(struct tg_broker *b)
 static void tear_down(struct tg_broker *b)
 {
     b->stopping = true;
-    if (b->socket_bound)
-        unlink(b->socket_path);
+    tg_socket_remove(b);
     tg_store_close(b->store);
     b->store = NULL;
     if (b->lock_fd >= 0)
@@ -435,6 +369,7 @@ static void tear_down(struct tg_broker *b)
     tg_queue_done(&b->queue);
     free(b->fresh);
     free(b->grants);
+    tg_ends_done(&b->ends);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)
@@ -446,6 +381,7 @@ int tg_broker_run(const struct tg_broker_options *options)
     if (!b)
         return -ENOMEM;
     b->root.prefix = options->machine_root;
+    b->liveness_ms = options->liveness_ms;
     b->lock_fd = -1;
     b->recheck_ms = RECHECK_FIRST_MS;
     b->started_ms = tg_clock_boot_ms();

@@ -24,12 +24,16 @@
 
 #define EXIT_USAGE 2
 #define EXIT_LOCKED 3
+#define LIVENESS_MS 60000u
 #define NOFILE_WISH (1 << 18)
 
 static const char USAGE[] =
     "usage: tidegate-broker --runtime-dir DIR --state-dir DIR [options]\n"
     "  --ready-fd N          write one line there: ready, locked SOCKET or error TEXT\n"
     "  --machine-root DIR    read the operating system's files below DIR (for tests)\n"
+    "  --liveness-limit SECONDS  give a ticket up when nobody could tell for so long whether its owner "
+    "lives\n"
+    "                        (default 60)\n"
     "  --idle-exit SECONDS   end after so long without tickets and connections (default 60; 0: never)\n"
     "  --foreground          stay in this session, log to standard error\n";
 
@@ -38,8 +42,12 @@ struct arguments {
     bool foreground;
 };
 
+/* What is wrong, for whoever waits at the ready pipe. */
+static char refusal[256] = "wrong arguments";
+
 static int usage_error(const char *option, const char *value, const char *rule)
 {
+    snprintf(refusal, sizeof(refusal), "%s '%.100s': %s", option, value, rule);
     fprintf(stderr, "tidegate-broker: %s '%s': %s\n", option, value, rule);
     return EXIT_USAGE;
 }
@@ -68,6 +76,11 @@ static int take_option(struct arguments *a, int option, const char *value)
         a->broker.idle_exit_ms = n * 1000;
         a->broker.idle_exit_given = true;
         return 0;
+    case 'l':
+        if (tg_parse_u64(value, 1, 86400, &n))
+            return usage_error("--liveness-limit", value, "must be a number of seconds from 1 to 86400");
+        a->broker.liveness_ms = n * 1000;
+        return 0;
     case 'F':
         a->foreground = true;
         return 0;
@@ -90,12 +103,13 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"machine-root", required_argument, NULL, 'm'},
                                             {"ready-fd", required_argument, NULL, 'f'},
                                             {"idle-exit", required_argument, NULL, 'i'},
+                                            {"liveness-limit", required_argument, NULL, 'l'},
                                             {"foreground", no_argument, NULL, 'F'},
                                             {"version", no_argument, NULL, 'V'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     int option;
-    *a = (struct arguments){.broker = {.machine_root = "", .ready_fd = -1}};
+    *a = (struct arguments){.broker = {.machine_root = "", .ready_fd = -1, .liveness_ms = LIVENESS_MS}};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         int rc = take_option(a, option, optarg);
         if (rc)
@@ -105,8 +119,9 @@ static int parse(int argc, char **argv, struct arguments *a)
         fputs(USAGE, stderr);
         return EXIT_USAGE;
     }
-    if (strlen(a->broker.state_dir) > TG_PATH_BYTES - 64)
-        return usage_error("--state-dir", a->broker.state_dir, "is too long");
+    if (strlen(a->broker.state_dir) + sizeof("/store.db") - 1 > TG_STORE_PATH_BYTES)
+        return usage_error("--state-dir", a->broker.state_dir,
+                           "is too long for a store (504 bytes with its name)");
     return 0;
 }
 
@@ -205,8 +220,11 @@ int main(int argc, char **argv)
 {
     struct arguments a;
     int rc = parse(argc, argv, &a);
-    if (rc)
+    if (rc) {
+        if (a.broker.ready_fd > 2)
+            dprintf(a.broker.ready_fd, "error %s\n", refusal);
         return rc;
+    }
     clean_up_after_parent(&a);
     if (!a.foreground) {
         char path[TG_PATH_BYTES];

@@ -12,6 +12,7 @@
 
 #include "broker/growth.h"
 #include "broker/log.h"
+#include "broker/waits.h"
 
 json_t *tg_ops_usage(const char *op, const char *rule)
 {
@@ -135,6 +136,7 @@ static json_t *set_config(struct tg_broker *b, const char *key, const char *valu
     }
     b->config = changed;
     tg_queue_set_heavy(&b->queue, changed.backfill_mb);
+    tg_queue_set_order(&b->queue, changed.strict, changed.ageing_ms);
     b->pass_due = true;
     return config_reply(&b->config, key);
 }
@@ -194,10 +196,10 @@ static const struct {
     const char *name;
     tg_op *handle;
 } OPS[] = {
-    {"ack", op_ack},       {"park", op_park},        {"done", tg_op_done},     {"release", tg_op_release},
-    {"status", op_status}, {"cancel", tg_op_cancel}, {"prio", op_prio},        {"config", op_config},
-    {"stop", op_stop},     {"hold", tg_op_hold},     {"resume", tg_op_resume}, {"history", tg_op_history},
-    {"why", tg_op_why},    {"wait", tg_op_wait},
+    {"ack", op_ack},       {"park", op_park},        {"done", tg_op_done},       {"release", tg_op_release},
+    {"status", op_status}, {"cancel", tg_op_cancel}, {"prio", op_prio},          {"config", op_config},
+    {"stop", op_stop},     {"hold", tg_op_hold},     {"resume", tg_op_resume},   {"history", tg_op_history},
+    {"why", tg_op_why},    {"wait", tg_op_wait},     {"metrics", tg_op_metrics},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

@@ -20,6 +20,7 @@ tg_op tg_op_resume;
 tg_op tg_op_history;
 tg_op tg_op_why;
 tg_op tg_op_wait;
+tg_op tg_op_metrics;
 
 /* U1: everybody's own tickets; root's are everybody. */
 bool tg_ops_may_touch(const struct tg_peer *peer, const struct tg_ticket *t);

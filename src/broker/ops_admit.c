@@ -25,6 +25,7 @@ struct request {
     struct tg_estimate estimate;
     uint32_t max_conc;
     uint32_t slots;
+    bool strict;
     char tenant[TG_TENANT_BYTES + 8];
     char *cmd; /* owned, like cwd */
     char *cwd;
@@ -77,6 +78,7 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     uint64_t est = UINT64_MAX;
     uint64_t max_conc = TG_UNLIMITED;
     uint64_t slots = 1;
+    uint64_t time_ms = UINT64_MAX;
     if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid) || pid == getpid())
         return refuse(
             ret_error, TG_ERR_USAGE,
@@ -90,6 +92,8 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     if (!err)
         err = read_number(m, "slots", 0, TG_SLOTS_MAX, &slots, ret_error);
     if (!err)
+        err = read_number(m, "time_ms", 0, TG_TIME_MAX_MS, &time_ms, ret_error);
+    if (!err)
         err = read_number(m, "ticket", 0, INT64_MAX, &ticket, ret_error); /* a hint; the owner decides */
     if (err)
         return err;
@@ -98,6 +102,8 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     r->estimate.est_mb = est != UINT64_MAX ? est : 0;
     r->max_conc = (uint32_t)max_conc;
     r->slots = (uint32_t)slots;
+    r->estimate.time_source = time_ms != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_NONE;
+    r->estimate.time_ms = time_ms != UINT64_MAX ? time_ms : 0;
     return 0;
 }
 
@@ -128,6 +134,8 @@ static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **re
     const char *tenant = NULL;
     const char *cmd = "";
     const char *cwd = "";
+    if (tg_field_bool(m, "strict", &r->strict) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "strict must be true or false, or null");
     if (tg_field_string(m, "tenant", TG_TENANT_BYTES, &tenant) == -EINVAL || (tenant && !tenant[0]))
         return refuse(ret_error, TG_ERR_USAGE, "tenant must be a text of 1 to 256 bytes, or null");
     if (tg_field_string(m, "cmd", TG_REQUEST_MAX_BYTES, &cmd) == -EINVAL ||
@@ -243,7 +251,7 @@ static int fit(struct tg_broker *b, uid_t uid, struct request *r, json_t **ret_e
     struct tg_verdict v = {0};
     usage.mem_total_mb = b->total_mb;
     struct tg_estimate *e = &r->estimate;
-    tg_learn(b->store, uid, r->cmd, r->cwd, "", e);
+    tg_learn(b->store, uid, r->cmd, r->cwd, r->key, e);
     if (e->est_source == TG_SOURCE_DEFAULT)
         e->est_mb = b->config.default_mb;
     if (e->est_source != TG_SOURCE_STATED) { /* a job that states nothing is never too large */
@@ -329,12 +337,13 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     row.time_source = r->estimate.time_source;
     row.slots = r->slots;
     row.max_conc = r->max_conc;
+    row.strict = r->strict;
     set_family(&row, r);
     bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->estimate.est_mb &&
                 t->slots == r->slots && t->max_conc == r->max_conc &&
                 t->est_source == r->estimate.est_source && t->time_ms == r->estimate.time_ms &&
                 t->time_source == r->estimate.time_source && t->session == row.session &&
-                t->reaper == row.reaper;
+                t->reaper == row.reaper && t->strict == r->strict;
     if (t->saved && !same && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
         return tg_error_reply(TG_ERR_STORE, "the store refused (%s)", tg_store_why(b->store));
@@ -347,6 +356,7 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     t->time_ms = row.time_ms;
     t->time_source = row.time_source;
     t->max_conc = row.max_conc;
+    t->strict = row.strict;
     set_family(t, r);
     tg_queue_set_request(&b->queue, t, r->prio, r->estimate.est_mb, r->slots);
     if (t->state != TG_WAIT)
@@ -376,6 +386,7 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     t->time_source = r->estimate.time_source;
     t->slots = r->slots;
     t->max_conc = r->max_conc;
+    t->strict = r->strict;
     t->detached = r->detached;
     set_family(t, r);
     t->asked_boot_ms = tg_clock_boot_ms();

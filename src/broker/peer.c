@@ -402,11 +402,38 @@ static int identify(struct tg_peer *peer)
     return 0;
 }
 
+static void on_turned_away(uv_handle_t *handle)
+{
+    struct tg_broker *b = handle->data;
+    b->turning_away = false;
+    if (b->accept_due && !b->stopping) {
+        b->accept_due = false;
+        tg_peer_accept(b);
+    }
+}
+
+/* Without memory for it a connection is closed, not left standing: libuv stops listening until the one it
+ * has brought is accepted. */
+static void turn_away(struct tg_broker *b)
+{
+    if (b->turning_away) {
+        b->accept_due = true;
+        return;
+    }
+    b->turning_away = true;
+    uv_pipe_init(&b->loop, &b->turned_away, 0);
+    b->turned_away.data = b;
+    uv_accept((uv_stream_t *)&b->listener, (uv_stream_t *)&b->turned_away);
+    uv_close((uv_handle_t *)&b->turned_away, on_turned_away);
+}
+
 void tg_peer_accept(struct tg_broker *b)
 {
     struct tg_peer *peer = calloc(1, sizeof(*peer));
-    if (!peer)
-        return; /* the client stays in the backlog; the next connection tries again */
+    if (!peer) {
+        turn_away(b);
+        return;
+    }
     peer->broker = b;
     peer->in.max_bytes = TG_REQUEST_MAX_BYTES;
     peer->moved_ms = tg_broker_now_ms(b);

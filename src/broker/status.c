@@ -101,6 +101,8 @@ json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const str
     set(gates, "pressure", pressure);
     set_number(gates, "backfill_mb", g->backfill_mb);
     set_number(gates, "overtake_bound", g->overtake_bound);
+    set(gates, "strict", json_boolean(g->strict));
+    set_number_or_null(gates, "ageing_ms", b->config.ageing_ms, b->config.ageing_ms > 0);
     set(gates, "draining", json_boolean(b->config.drain));
     return gates;
 }
@@ -121,6 +123,7 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_number_or_null(o, "time_ms", t->time_ms, t->time_ms > 0);
     set_text(o, "time_source", tg_source_name(t->time_source));
     set_number(o, "slots", t->slots);
+    set(o, "strict", json_boolean(t->strict));
     set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
     set_text(o, "cmd", t->cmd);
     set_text(o, "cwd", t->cwd);
@@ -154,6 +157,7 @@ static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
     set_text(o, "state", tg_ticket_state_name(t->state));
     set_number(o, "waited_ms", tg_sat_sub_u64(now_ms, t->asked_boot_ms));
     set_number(o, "overtaken", t->overtaken);
+    set(o, "prio_now", json_integer(t->level));
     set(o, "on_hold", json_boolean(t->on_hold));
     return o;
 }
@@ -174,6 +178,8 @@ static void set_why(const struct tg_broker *b, json_t *o, const struct tg_ticket
         why = tg_why_name(v->why);
         tg_explain_wait(v, ahead, verdict, sizeof(verdict));
     }
+    set_number_or_null(o, "expected_start_ms", v->start_in_ms,
+                       v->start_known && !tg_admit_not_asked(b, t, NULL));
     set_number(o, "position", ahead + 1);
     set_number(o, "ahead", ahead);
     set_text(o, "why", why);

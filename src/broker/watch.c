@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Death as an event (A4): a pidfd for every owner, in the loop. Where no descriptor can be had, the owner is
- * asked for once a second, and after UNKNOWN_MAX_MS without an answer it is given up (L10). What an owner
+ * asked for once a second, and after --liveness-limit without an answer it is given up (L10). What an owner
  * leaves behind is not known here. Nothing here reaps (L14).
  */
 #include "broker/broker.h"
@@ -14,7 +14,6 @@
 #include "broker/log.h"
 
 #define UNKNOWN_CHECK_MS 1000u
-#define UNKNOWN_MAX_MS 60000u
 
 struct tg_watch {
     uv_poll_t poll;
@@ -112,7 +111,7 @@ static bool still_unknown(struct tg_broker *b, struct tg_ticket *t)
         t->unknown_since_ms = tg_broker_now_ms(b) + 1;
         return true;
     }
-    if (tg_broker_now_ms(b) < t->unknown_since_ms + UNKNOWN_MAX_MS)
+    if (tg_broker_now_ms(b) < t->unknown_since_ms + b->liveness_ms)
         return true;
     tg_log("ticket %llu: nobody can tell whether process %d lives: given up", (unsigned long long)t->id,
            (int)t->owner.pid);

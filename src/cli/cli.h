@@ -39,6 +39,7 @@ int tg_verb_release(int argc, char **argv);
 int tg_verb_status(int argc, char **argv);
 int tg_verb_why(int argc, char **argv);
 int tg_verb_wait(int argc, char **argv);
+int tg_verb_metrics(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
 int tg_verb_output(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);

@@ -114,7 +114,7 @@ const char *tg_shown_field(const json_t *object, const char *key)
 int tg_print_json(const char *verb, json_t *reply)
 {
     json_object_del(reply, "ok");
-    char *text = json_dumps(reply, JSON_INDENT(2));
+    char *text = json_dumps(reply, JSON_INDENT(2) | TG_JSON_REALS);
     if (!text) {
         tg_complain(verb, "no memory");
         return TG_EXIT_FAILED;

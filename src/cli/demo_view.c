@@ -15,6 +15,16 @@ static const char *state_name(enum tg_demo_state s)
     return names[s];
 }
 
+/* What the queue last said, for after the word "waits": its texts begin with that themselves. */
+static const char *reason(const struct tg_demo_task *t)
+{
+    static const char word[] = "waits";
+    const char *text = t->why;
+    if (strncmp(text, word, sizeof(word) - 1) == 0 && strchr(" :;", text[sizeof(word) - 1]))
+        text += sizeof(word) - 1;
+    return text + strspn(text, " :;");
+}
+
 static double seconds(uint64_t from_ns, uint64_t to_ns)
 {
     return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
@@ -23,7 +33,7 @@ static double seconds(uint64_t from_ns, uint64_t to_ns)
 static void draw_row(unsigned i, const struct tg_demo_task *t)
 {
     printf("\033[K  #%-2u %-8s %-9s %5" PRIu64 " MB  %-5s  %.60s\n", i + 1, t->name, t->level, t->job.est_mb,
-           state_name(t->state), t->state == TG_DEMO_WAITING ? t->why : "");
+           state_name(t->state), t->state == TG_DEMO_WAITING ? reason(t) : "");
 }
 
 static bool board_drawn;
@@ -56,7 +66,7 @@ void tg_demo_view_progress(const struct tg_demo *demo, const struct tg_demo_boar
             continue;
         shown[i] = t->state;
         printf("  %6.2f s  #%-2u %-8s %-9s %-5s %s\n", seconds(since_ns, tg_clock_read_ns(CLOCK_BOOTTIME)),
-               i + 1, t->name, t->level, state_name(t->state), t->state == TG_DEMO_WAITING ? t->why : "");
+               i + 1, t->name, t->level, state_name(t->state), t->state == TG_DEMO_WAITING ? reason(t) : "");
     }
     fflush(stdout);
 }
@@ -136,6 +146,6 @@ void tg_demo_view_timeline(const struct tg_demo_board *b, uint64_t since_ns)
     for (unsigned k = 0; k < TG_DEMO_JOBS; k++) {
         const struct tg_demo_task *t = &b->task[order[k]];
         printf("  #%-2u waited %5.2f s  %s\n", order[k] + 1, seconds(t->job.queued_ns, t->job.granted_ns),
-               t->why);
+               reason(t));
     }
 }

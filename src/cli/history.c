@@ -103,7 +103,7 @@ static int take_line(struct ask *a, const json_t *row)
         a->lines = grown;
         a->room = room;
     }
-    char *line = a->json ? json_dumps(row, JSON_COMPACT) : text_line(row);
+    char *line = a->json ? json_dumps(row, JSON_COMPACT | TG_JSON_REALS) : text_line(row);
     if (!line)
         return -ENOMEM;
     a->lines[a->n++] = line;

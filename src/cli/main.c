@@ -10,7 +10,9 @@
 
 static const struct tg_verb verbs[] = {
     {"run", tg_verb_run,
-     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [--detach] [-q|-v] -- CMD...",
+     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--time DUR] [--strict] [--timeout DUR] [--key K "
+     "[--if-exists "
+     "join|refuse|replace]] [--detach] [-q|-v] -- CMD...",
      "wait for a turn, then run a command; exits as it did"},
     {"output", tg_verb_output, "ID [-f]", "what a command run with --detach has written"},
     {"wait-admit", tg_verb_wait_admit, "PID PRIO EST_MB MAX_CONC MAX_WAIT_MS",
@@ -29,6 +31,7 @@ static const struct tg_verb verbs[] = {
     {"undrain", tg_verb_undrain, "", "admit again"},
     {"history", tg_verb_history, "[--json|--swf] [--limit N] [--since DUR]",
      "what has ended, newest last; --swf as a trace for replay"},
+    {"metrics", tg_verb_metrics, "", "counters and gauges in the Prometheus text format"},
     {"config", tg_verb_config, "[KEY [VALUE]]", "show or set slots, load, floor-mb, backfill-mb, ..."},
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
     {"replay", tg_verb_replay, "TRACE.swf --procs N [--policy fifo|easy|tidegate] [--json]",

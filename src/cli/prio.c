@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char verb[] = "prio";
 
@@ -25,8 +26,12 @@ int tg_verb_prio(int argc, char **argv)
         json_pack("{s:s,s:I,s:I}", "op", "prio", "ticket", (json_int_t)ticket, "prio", (json_int_t)prio);
     int code = tg_ask(verb, &c, request, &reply);
     if (code == TG_EXIT_OK) {
+        const char *state = "";
+        (void)tg_field_string(reply, "state", 16, &state);
+        bool late = strcmp(state, "HOLD") == 0;
         json_decref(reply);
-        printf("ticket %" PRIu64 " has priority %" PRId64 "\n", ticket, prio);
+        printf("ticket %" PRIu64 " has priority %" PRId64 "%s\n", ticket, prio,
+               late ? " (it has been admitted already: no effect on the order)" : "");
         code = tg_flushed(verb, code);
     }
     tg_client_done(&c);

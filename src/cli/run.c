@@ -30,14 +30,29 @@ struct settings {
     bool quiet;
     bool verbose;
     bool waited;
+    bool if_exists_given;
     bool detach;
 };
 
-enum { OPT_PRIO, OPT_MEMORY, OPT_TENANT, OPT_SLOTS, OPT_TIMEOUT, OPT_QUIET, OPT_VERBOSE, OPT_DETACH };
+enum {
+    OPT_PRIO,
+    OPT_MEMORY,
+    OPT_TENANT,
+    OPT_SLOTS,
+    OPT_TIME,
+    OPT_STRICT,
+    OPT_TIMEOUT,
+    OPT_KEY,
+    OPT_IF_EXISTS,
+    OPT_QUIET,
+    OPT_VERBOSE,
+    OPT_DETACH
+};
 static const struct tg_option options[] = {
-    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},
-    {0, "slots", true},      {0, "timeout", true},  {'q', "quiet", false},
-    {'v', "verbose", false}, {0, "detach", false},  {0, NULL, false},
+    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},   {0, "slots", true},
+    {0, "time", true},       {0, "strict", false},  {0, "timeout", true},    {'k', "key", true},
+    {0, "if-exists", true},  {'q', "quiet", false}, {'v', "verbose", false}, {0, "detach", false},
+    {0, NULL, false},
 };
 
 static bool read_memory(const char *text, uint64_t *ret)
@@ -64,6 +79,28 @@ static bool check_tenant(const char *text)
     return false;
 }
 
+static bool check_key(const char *text)
+{
+    if (text[0] && tg_key_valid(text))
+        return true;
+    tg_usage_error(verb, "the key is %s, but must be 1 to %u bytes of UTF-8 without control characters",
+                   tg_shown(text), TG_KEY_MAX_BYTES);
+    return false;
+}
+
+static bool read_if_exists(const char *text, enum tg_if_exists *ret)
+{
+    static const char *const names[] = {"join", "refuse", "replace"};
+    for (int i = TG_IF_EXISTS_JOIN; i <= TG_IF_EXISTS_REPLACE; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret = (enum tg_if_exists)i;
+            return true;
+        }
+    }
+    tg_usage_error(verb, "--if-exists is %s, but must be join, refuse or replace", tg_shown(text));
+    return false;
+}
+
 static bool take_option(struct settings *s, int option, const char *value)
 {
     struct tg_admit_ask *a = &s->ask.admit;
@@ -77,8 +114,19 @@ static bool take_option(struct settings *s, int option, const char *value)
         return check_tenant(value);
     case OPT_SLOTS:
         return tg_arg_u64(verb, "the number of slots", value, 0, TG_SLOTS_MAX, &a->slots);
+    case OPT_TIME:
+        return tg_arg_duration(verb, "the time", value, &a->time_ms);
+    case OPT_STRICT:
+        a->strict = true;
+        return true;
     case OPT_TIMEOUT:
         return tg_arg_duration(verb, "the timeout", value, &a->wait_ms);
+    case OPT_KEY:
+        a->key = value;
+        return check_key(value);
+    case OPT_IF_EXISTS:
+        s->if_exists_given = true;
+        return read_if_exists(value, &s->ask.if_exists);
     case OPT_QUIET:
         s->quiet = true;
         return true;
@@ -137,6 +185,20 @@ static void show_note(void *ctx, uint64_t ticket, const char *text)
         say_unharmed("ticket %" PRIu64 ": %s", ticket, text);
 }
 
+/* Always said, unless -q: who joins sees no output of the command. */
+static void show_existing(void *ctx, const struct tg_admit_answer *answer, enum tg_if_exists then)
+{
+    const struct settings *s = ctx;
+    if (s->quiet)
+        return;
+    if (then == TG_IF_EXISTS_REPLACE)
+        say_unharmed("ticket %" PRIu64 " with this key %s: it is ended first", answer->ticket,
+                     answer->existing_runs ? "runs already" : "waits already");
+    else
+        say_unharmed("ticket %" PRIu64 " with this key %s: joined, its output is not repeated here",
+                     answer->ticket, answer->existing_runs ? "runs already" : "waits already");
+}
+
 /* Reads the arguments and finds the command. 0, or the exit code. */
 static int prepare(struct settings *s, int argc, char **argv)
 {
@@ -148,6 +210,8 @@ static int prepare(struct settings *s, int argc, char **argv)
     }
     if (option == TG_OPTIONS_ERROR)
         return TG_EXIT_USAGE;
+    if (s->if_exists_given && !s->ask.admit.key)
+        return tg_usage_error(verb, "--if-exists says what to do about a --key: give one");
     if (o.at >= argc)
         return tg_usage_error(verb, "there is no command (see tidegate run --help)");
     s->ask.argv = argv + o.at;
@@ -192,9 +256,11 @@ int tg_verb_run(int argc, char **argv)
                                                   .est_mb = TG_NOT_STATED,
                                                   .max_conc = TG_NOT_STATED,
                                                   .slots = TG_NOT_STATED,
+                                                  .time_ms = TG_NOT_STATED,
                                                   .wait_ms = UINT64_MAX},
                                         .alone = true,
                                         .waiting = show_waiting,
+                                        .existing = show_existing,
                                         .granted = show_granted,
                                         .noted = show_note,
                                         .ctx = &s}};

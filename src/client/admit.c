@@ -51,6 +51,10 @@ static json_t *build_request(const struct tg_client *c, const struct tg_admit_as
         "cwd", shown_or_null(ask->cwd, SHOW_BYTES), "parent", parent, "store",
         shown_or_null(c->paths.store, TG_PATH_BYTES), "key", ask->key, "if_exists",
         ask->key && ask->tell_existing ? "tell" : NULL);
+    if (request && ask->time_ms <= INT64_MAX)
+        json_object_set_new(request, "time_ms", number_or_null(ask->time_ms));
+    if (request && ask->strict)
+        json_object_set_new(request, "strict", json_true());
     if (request && ask->reaper)
         json_object_set_new(request, "reaper", json_true());
     if (request && ask->detached)

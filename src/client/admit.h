@@ -25,6 +25,8 @@ struct tg_admit_ask {
     uint64_t est_mb;  /* memory it will grow to, MB */
     uint64_t max_conc;
     uint64_t slots;
+    uint64_t time_ms; /* how long it will run; 0: that is not known, and the broker is not to guess */
+    bool strict;      /* its place is that of its arrival, and it passes nobody */
     const char *tenant;
     const char *cmd;    /* to show, any length */
     const char *cwd;    /* to show */

@@ -71,6 +71,19 @@ static void on_waiting(void *ctx, const struct tg_admit_answer *now)
         job->ask.waiting(job->ask.ctx, now);
 }
 
+/* In the process that would have become the command: the same thing waits or runs already, so the job that
+ * was asked for is that one (V8). What is replaced is ended before we are enqueued. */
+static void on_existing(void *ctx, const struct tg_admit_answer *answer, enum tg_if_exists then)
+{
+    struct job *job = ctx;
+    struct news news = {.ticket = answer->ticket};
+    if (then != TG_IF_EXISTS_JOIN)
+        return;
+    unlink(job->unnamed);
+    *job->ticket = answer->ticket;
+    _exit(tell(job->tell_fd, &news) ? 0 : 125);
+}
+
 static void on_granted(void *ctx, const struct tg_admit_answer *answer)
 {
     struct job *job = ctx;
@@ -117,6 +130,7 @@ static void be_wrapper(struct job *job)
     ask.detached = true;
     ask.alone = true;
     ask.waiting = on_waiting;
+    ask.existing = on_existing;
     ask.granted = on_granted;
     ask.ctx = job;
     if (!err)

@@ -12,9 +12,10 @@
 
 #include "client/run.h"
 
-/* Starts the wrapper and waits until the job is enqueued. 0 and the ticket's number; else nothing was
- * started: an error of client.h, or -ETIME when it waited longer than admit.wait_ms for its turn before it
- * could be enqueued. c->text says it in words. */
+/* Starts the wrapper and waits until the job is enqueued. 0 and the ticket's number (with a key that is in
+ * use and to be joined: that of the job that is there already); else nothing was started: an error of
+ * client.h, or -ETIME when it waited longer than admit.wait_ms for its turn before it could be enqueued.
+ * c->text says it in words. */
 int tg_client_detach(struct tg_client *c, const struct tg_run_ask *ask, uint64_t *ret_ticket);
 
 #endif

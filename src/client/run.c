@@ -31,6 +31,7 @@ enum stage {
     STAGE_RUNNING,    /* it has it, and becomes the command */
     STAGE_REFUSED,    /* it never got it: err, text */
     STAGE_NO_EXEC,    /* execve failed: err, text */
+    STAGE_JOINED,     /* another ticket with the same key has ended: joined_status (V8) */
 };
 
 /* Shared by the wrapper and its child until the exec; the child writes, the wrapper reads after it ended
@@ -38,6 +39,7 @@ enum stage {
 struct report {
     enum stage stage;
     int err;
+    int joined_status;
     uint64_t granted_boot_ns;
     uint64_t ticket; /* to report as done; 0 for a nested one, which is its parent's */
     char text[TG_CLIENT_TEXT_BYTES];
@@ -55,8 +57,11 @@ static void refuse(struct report *report, enum stage stage, int err, const char 
 static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pid_t wrapper,
                            struct report *report)
 {
+    const struct tg_keyed_ask keyed = {ask->if_exists, ask->waiting, ask->existing, ask->ctx};
     struct tg_admit_ask admit = ask->admit;
     struct tg_admit_answer answer;
+    struct tg_ended ended;
+    bool joined;
     static const struct tg_root machine = {.prefix = ""};
     admit.kind = "run";
     admit.pid = getpid();
@@ -68,7 +73,12 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
         _exit(125);
     tg_oom_volunteer(&machine, OOM_STEP);
 
-    int err = tg_admit(c, &admit, ask->waiting, ask->ctx, &answer);
+    int err = tg_admit_keyed(c, &admit, &keyed, &answer, &ended, &joined);
+    if (!err && joined) {
+        report->joined_status = ended.status;
+        report->stage = STAGE_JOINED;
+        _exit(0);
+    }
     if (!err && answer.state != TG_ADMIT_HOLD)
         err = tg_client_fail(c, -ETIME, "waited too long for its turn");
     if (err)
@@ -143,7 +153,7 @@ static int judge(struct tg_client *c, const struct report *report, int status, i
         end->exec_failed = report->stage == STAGE_NO_EXEC;
         return tg_client_fail(c, report->err, "%s", report->text);
     }
-    *ret_status = status;
+    *ret_status = report->stage == STAGE_JOINED ? report->joined_status : status;
     return 0;
 }
 

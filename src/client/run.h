@@ -12,16 +12,19 @@
 #define TG_CLIENT_RUN_H
 
 #include "client/admit.h"
+#include "client/key.h"
 
 struct tg_run_ask {
-    struct tg_admit_ask admit; /* its kind and pid are filled in */
-    const char *path;          /* the executable (see lookup.h) */
-    char *const *argv;         /* NULL at the end */
+    struct tg_admit_ask admit;   /* its kind and pid are filled in */
+    const char *path;            /* the executable (see lookup.h) */
+    char *const *argv;           /* NULL at the end */
+    enum tg_if_exists if_exists; /* when admit has a key; the status is then that of what was joined */
     /* This process does nothing else: it becomes a child subreaper, so that it knows at the command's end
      * whether anything that the command started is left (A4), and every child of it may be reaped. */
     bool alone;
     bool detached; /* the job outlives its terminal: a ticket of its own, wherever it is started */
     /* Called in the process that waits; NULL: nobody cares. */
+    void (*existing)(void *ctx, const struct tg_admit_answer *answer, enum tg_if_exists then);
     void (*waiting)(void *ctx, const struct tg_admit_answer *now);
     void (*granted)(void *ctx, const struct tg_admit_answer *answer);
     /* Called in the wrapper after the command's end, when the broker has a word for a person. */

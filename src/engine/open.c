@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <tidegate/partition.h>
 
@@ -313,6 +314,9 @@ void tg_engine_free(struct tg_engine *e)
     free(e->stamp);
     free(e->home);
     free(e->indexed);
+    free(e->served);
+    if (e->serve_wake >= 0)
+        close(e->serve_wake);
     tg_io_close(e);
     tg_handlers_close(e);
     pthread_mutex_destroy(&e->log_lock);
@@ -331,6 +335,7 @@ static int build(struct tg_engine *e, const struct tg_engine_options *o)
     e->poll_us = o->poll_us;
     e->control_floor = o->flags & TG_ENGINE_UNRESTRICTED ? 0 : TG_CONTROL_OBSERVABLE_BASE;
     e->accepting = 1;
+    e->serve_wake = -1;
     set_sampling(e, o->latency_every);
     int r = take_ring(e, o);
     if (!r)

@@ -100,8 +100,13 @@ static void work(struct tg_worker *w)
             run_current(w);
             continue;
         }
+        /* What was freed while looking (cancelled entries, prune in claim.c): nobody waits beside a sleeper.
+         */
+        tg_freed_flush(w);
         if (leaving(w))
             return;
+        if (tg_attention(e))
+            became_idle(w);
         for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
             tg_ready_tidy(e, l, tg_load_seqcst_u32(&e->ready[l])); /* K2 */
         tg_worker_sleep(w, SLEEP_LIMIT_NS);

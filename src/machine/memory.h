@@ -23,10 +23,11 @@ struct tg_memory {
  * 0; -errno or -EBADMSG when what must be there cannot be read or parsed: then nobody is admitted. */
 int tg_memory_read(const struct tg_root *root, bool zfs_arc, struct tg_memory *ret);
 
-/* Resident memory of a process and all its descendants now, in MB, shared pages counted once per process
- * at most (RssAnon + RssShmem of /proc/PID/status). Owners that share a tree are the caller's matter. Costs
- * what the trees have, or, where the kernel does not list children, one pass over /proc for all n. A dead
- * root has 0. 0, or -errno. */
+/* Resident memory of a process and all its descendants now, in MB (RssAnon + RssShmem of /proc/PID/status).
+ * What a forked child shares with its parent counts once where children are listed, see shared.h; other
+ * shared pages count once per process. Owners that share a tree are the caller's matter. Costs what the trees
+ * have, or, where the kernel does not list children, one pass over /proc for all n. A dead root has 0. 0, or
+ * -errno. */
 int tg_trees_resident_mb(const struct tg_root *root, const pid_t *roots, size_t n, uint64_t *ret_mb);
 
 #endif

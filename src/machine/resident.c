@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "machine/shared.h"
 #include "machine/text.h"
 
 /* One process of the pass; sum_kb grows by the children's sums. */
@@ -171,9 +172,18 @@ static int scan_all(const struct tg_root *root, const pid_t *roots, size_t n, ui
 #define WALK_ROOTS 256u
 #define WALK_MOST 100000u /* of one tree: more is a cycle, or a case for the pass over all */
 
+#define WALK_BUDGET_KB (UINT64_C(512) << 10) /* of pages looked at one by one: some milliseconds */
+
+struct node {
+    struct tg_shown shown; /* kb is known once it has been visited */
+    size_t up;             /* index of the parent */
+};
+
 struct walk {
     int proc_fd;
-    pid_t *at;
+    uint64_t budget_kb;
+    size_t now; /* index of the one being visited */
+    struct node *at;
     size_t used;
     size_t room;
 };
@@ -184,13 +194,13 @@ static int walk_add(struct walk *w, pid_t pid)
         return -E2BIG;
     if (w->used == w->room) {
         size_t room = w->room ? w->room * 2 : 64;
-        pid_t *at = reallocarray(w->at, room, sizeof *at);
+        struct node *at = reallocarray(w->at, room, sizeof *at);
         if (!at)
             return -ENOMEM;
         w->at = at;
         w->room = room;
     }
-    w->at[w->used++] = pid;
+    w->at[w->used++] = (struct node){.shown = {.pid = pid}, .up = w->now};
     return 0;
 }
 
@@ -242,25 +252,33 @@ static int add_of_threads(struct walk *w, pid_t pid)
     return err;
 }
 
-/* Sums one tree. -ENOSYS: children are not listed here. */
+/* Takes in one process and lists its children. -ENOSYS: children are not listed here. */
+static int visit(struct walk *w, uint64_t *kb)
+{
+    struct node *node = &w->at[w->now];
+    char name[16];
+    struct process p;
+    snprintf(name, sizeof name, "%d", (int)node->shown.pid);
+    if (!read_process(w->proc_fd, name, &p))
+        return 0;
+    node->shown.kb = p.sum_kb;
+    if (node->up != w->now)
+        p.sum_kb = tg_shared_own_kb(w->proc_fd, &node->shown, &w->at[node->up].shown, &w->budget_kb);
+    *kb = tg_sat_add_u64(*kb, p.sum_kb);
+    int err = add_children(w, p.pid, name);
+    if (err == -ENOENT)
+        err = read_process(w->proc_fd, name, &p) ? -ENOSYS : 0; /* or it has just ended */
+    return !err && p.threads > 1 ? add_of_threads(w, p.pid) : err;
+}
+
 static int walk_tree(struct walk *w, pid_t root, uint64_t *ret_kb)
 {
     uint64_t kb = 0;
     w->used = 0;
+    w->now = 0;
     int err = walk_add(w, root);
-    for (size_t i = 0; i < w->used && !err; i++) {
-        char name[16];
-        struct process p;
-        snprintf(name, sizeof name, "%d", (int)w->at[i]);
-        if (!read_process(w->proc_fd, name, &p))
-            continue;
-        kb = tg_sat_add_u64(kb, p.sum_kb);
-        err = add_children(w, p.pid, name);
-        if (err == -ENOENT)
-            err = read_process(w->proc_fd, name, &p) ? -ENOSYS : 0; /* or it has just ended */
-        if (!err && p.threads > 1)
-            err = add_of_threads(w, p.pid);
-    }
+    for (; w->now < w->used && !err; w->now++)
+        err = visit(w, &kb);
     if (!err)
         *ret_kb = kb;
     return err;
@@ -269,7 +287,7 @@ static int walk_tree(struct walk *w, pid_t root, uint64_t *ret_kb)
 static int walk_all(const struct tg_root *root, const pid_t *roots, size_t n, uint64_t *ret_mb)
 {
     char path[PATH_MAX];
-    struct walk w = {.proc_fd = -1};
+    struct walk w = {.proc_fd = -1, .budget_kb = WALK_BUDGET_KB};
     int err = tg_root_path(root, "/proc", path, sizeof path);
     if (err)
         return err;

@@ -108,7 +108,8 @@ void tg_frame_put_text(struct tg_frame_writer *w, const char *text)
 
 void tg_frame_put_json(struct tg_frame_writer *w, json_t *value)
 {
-    if (!w->err && (!value || json_dump_callback(value, append, w, JSON_COMPACT | JSON_ENCODE_ANY) != 0))
+    if (!w->err &&
+        (!value || json_dump_callback(value, append, w, JSON_COMPACT | JSON_ENCODE_ANY | TG_JSON_REALS) != 0))
         w->err = -ENOMEM;
     json_decref(value);
 }
@@ -139,7 +140,7 @@ int tg_frame_finish(struct tg_frame_writer *w, uint8_t **ret_bytes, size_t *ret_
 int tg_frame_encode(const json_t *message, uint8_t **ret_bytes, size_t *ret_len)
 {
     struct tg_frame_writer w = {NULL, 0, 0, 0};
-    if (json_dump_callback(message, append, &w, JSON_COMPACT) != 0 && !w.err)
+    if (json_dump_callback(message, append, &w, JSON_COMPACT | TG_JSON_REALS) != 0 && !w.err)
         w.err = -ENOMEM;
     return tg_frame_finish(&w, ret_bytes, ret_len);
 }

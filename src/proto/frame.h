@@ -17,6 +17,9 @@
 #include <stdint.h>
 #include <jansson.h>
 
+/* How a number with a fraction is written: 5.76, not 5.7599999999999998. */
+#define TG_JSON_REALS JSON_REAL_PRECISION(15)
+
 #define TG_PROTO_VERSION 1
 #define TG_FRAME_HEADER_BYTES 8u
 #define TG_REQUEST_MAX_BYTES (1u << 20) /* what a broker accepts */

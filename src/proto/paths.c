@@ -98,6 +98,10 @@ static int resolve_state(struct tg_paths *p, char *why, size_t size)
                       "neither XDG_STATE_HOME nor HOME is set: one must name an absolute path");
     if (!join(p->state_dir, "%s%s/tidegate", dir, below) || !join(p->store, "%s/store.db", p->state_dir))
         return too_long(source, why, size);
+    if (strlen(p->store) > TG_STORE_PATH_BYTES)
+        return refuse(-ENAMETOOLONG, why, size,
+                      "%s: the store's path has %zu bytes, it may have %u: use a shorter directory", source,
+                      strlen(p->store), TG_STORE_PATH_BYTES);
     return 0;
 }
 

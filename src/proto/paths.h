@@ -17,6 +17,8 @@
 #include <stddef.h>
 
 #define TG_PATH_BYTES 4096u
+/* The longest path of a store: SQLite takes 512 bytes, with its own "-journal" behind it. */
+#define TG_STORE_PATH_BYTES 504u
 
 struct tg_paths {
     char runtime_dir[TG_PATH_BYTES]; /* .../tidegate, mode 0700 */

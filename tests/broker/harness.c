@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -91,19 +92,38 @@ static void find_broker(char *ret, size_t size)
         snprintf(ret, size, "%s/../tidegate-broker", self);
 }
 
-static void become_broker(const struct place *p, int ready_fd)
+/* Another user may not reach the build folder (it may lie below /root): a copy lies in the test's place. */
+static void copy_broker(const struct place *p, char *exe, size_t size)
 {
-    char exe[512];
+    char copy[512];
+    struct stat st;
+    snprintf(copy, sizeof(copy), "%s/tidegate-broker", p->dir);
+    int in = open(exe, O_RDONLY | O_CLOEXEC);
+    int out = open(copy, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+    CHECK(in >= 0 && out >= 0 && fstat(in, &st) == 0);
+    for (off_t at = 0; at < st.st_size;)
+        CHECK(sendfile(out, in, &at, (size_t)(st.st_size - at)) > 0);
+    CHECK(fchmod(out, 0755) == 0);
+    close(in);
+    close(out);
+    snprintf(exe, size, "%s", copy);
+}
+
+static void become_broker(const struct place *p, const char *exe, int ready_fd)
+{
     char fd_text[16];
-    const char *argv[16] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
+    const char *argv[20] = {exe, "--runtime-dir", p->runtime, "--state-dir", p->state, "--ready-fd", fd_text};
     size_t n = 7;
-    find_broker(exe, sizeof(exe));
     snprintf(fd_text, sizeof(fd_text), "%d", ready_fd);
     if (!p->detached)
         argv[n++] = "--foreground";
     if (p->machine_root) {
         argv[n++] = "--machine-root";
         argv[n++] = p->machine_root;
+    }
+    if (p->liveness) {
+        argv[n++] = "--liveness-limit";
+        argv[n++] = p->liveness;
     }
     if (p->idle_exit) {
         argv[n++] = "--idle-exit";
@@ -119,13 +139,17 @@ static void become_broker(const struct place *p, int ready_fd)
 
 const char *place_start(struct place *p)
 {
+    char exe[512];
     int fds[2];
+    find_broker(exe, sizeof(exe));
+    if (p->run_as)
+        copy_broker(p, exe, sizeof(exe));
     CHECK(pipe(fds) == 0);
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
         close(fds[0]);
-        become_broker(p, fds[1]);
+        become_broker(p, exe, fds[1]);
     }
     close(fds[1]);
     p->broker = pid;

@@ -29,6 +29,19 @@
 #endif
 #endif
 
+/* Likewise the thread sanitizer, and both end where there is no memory. */
+#define SANITIZED FREED_MEMORY_IS_KEPT
+#ifdef __SANITIZE_THREAD__
+#undef SANITIZED
+#define SANITIZED 1
+#endif
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#undef SANITIZED
+#define SANITIZED 1
+#endif
+#endif
+
 struct place {
     char dir[128]; /* below /tmp; removed at the end */
     char runtime[160];
@@ -39,6 +52,7 @@ struct place {
     const char *machine_root; /* NULL: the real machine */
     uid_t run_as;             /* of the broker; 0: as the test */
     const char *idle_exit;    /* NULL: as it is by default */
+    const char *liveness;     /* --liveness-limit, likewise */
     bool detached;            /* without --foreground */
     char word[512];           /* what the broker said when it started */
 };

@@ -513,6 +513,13 @@ static void too_large_is_said_at_once_and_nothing_is_enqueued(void)
     CHECK_TEXT(text_at(m, "error.code"), "never-fits");
     json_decref(m);
     CHECK_EQ(waiters_of(&p), 0);
+    /* A9: the rule that is named is the one that refuses. */
+    set_config(&p, "budget-mb", "50");
+    m = client_ask(&c, admit_message("run", pid, 0, 60, -1));
+    CHECK_TEXT(text_at(m, "error.code"), "never-fits");
+    CHECK(strstr(text_at(m, "error.text"), "budget") && strstr(text_at(m, "error.text"), "50 MB"));
+    json_decref(m);
+    set_config(&p, "budget-mb", "off");
     /* Without an estimate nothing is ever too large. */
     set_config(&p, "default-mb", "8T");
     m = client_ask(&c, admit_message("run", pid, 0, -1, -1));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients that die, lie, flood or are somebody else. Rows L4, L13, U1, U10, U11 of the cases. */
+ * Clients that die, lie, flood or are somebody else. Rows L4, L10, L13, U1, U10, U11 of the cases. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -272,6 +273,39 @@ static void u1_other_users_are_kept_out(void)
     CHECK_EQ(place_stop(&p, SIGTERM), 0);
 }
 
+/* L10: there is no memory for more connections: they are closed, not left standing, and once there is,
+ * whoever comes is served. */
+static void l10_without_memory_a_connection_is_closed(void)
+{
+    enum { FIRST = 1500, MORE = 500 };
+    static struct client c[FIRST + MORE];
+    struct rlimit files, none = {.rlim_cur = 4096, .rlim_max = RLIM_INFINITY};
+    struct place p;
+    if (SANITIZED || getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_max < FIRST + MORE + 50) {
+        fprintf(stderr, "  (skipped: a sanitizer, or too few descriptors)\n");
+        return;
+    }
+    files.rlim_cur = files.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    place_make(&p);
+    place_ready(&p, 1);
+    for (int i = 0; i < FIRST; i++) /* by now libuv has room for 2046 descriptors: it would end otherwise */
+        client_open(&c[i], &p);
+    EVENTUALLY(connections_of(&p) == FIRST + 1);
+    CHECK(prlimit(p.broker, RLIMIT_AS, &none, NULL) == 0); /* less than it has: nothing more */
+    for (int i = FIRST; i < FIRST + MORE; i++)
+        client_open(&c[i], &p);
+    CHECK(client_is_closed(&c[FIRST + MORE - 1]));
+    CHECK(client_is_closed(&c[FIRST + MORE - 2]));
+    none.rlim_cur = RLIM_INFINITY;
+    CHECK(prlimit(p.broker, RLIMIT_AS, &none, NULL) == 0);
+    CHECK(connections_of(&p) >= FIRST + 1 && connections_of(&p) < FIRST + MORE);
+    for (int i = 0; i < FIRST + MORE; i++)
+        client_close(&c[i]);
+    EVENTUALLY(connections_of(&p) == 1);
+    CHECK_EQ(place_stop(&p, SIGTERM), 0);
+}
+
 int main(void)
 {
     RUN(l4_five_hundred_clients_that_die_leave_nothing);
@@ -280,5 +314,6 @@ int main(void)
     RUN(u11_garbage_never_hurts);
     RUN(a_flood_starves_nobody);
     RUN(u1_other_users_are_kept_out);
+    RUN(l10_without_memory_a_connection_is_closed);
     return 0;
 }

@@ -125,9 +125,9 @@ int main(void)
     struct usage before = usage_of(p.broker);
     pause_ms(1000);
     struct usage after = usage_of(p.broker);
-    /* The holder is measured about once a second (growth.c); the two thousand who wait cost nothing. */
-    CHECK(after.wakeups - before.wakeups <= 3);
-    CHECK(after.cpu_ticks - before.cpu_ticks <= 1);
+    CHECK(after.wakeups - before.wakeups <=
+          3); /* the holder is measured once a second; the waiters cost nothing */
+    CHECK_EQ(after.cpu_ticks - before.cpu_ticks, 0);
 
     fprintf(stderr, "p2_one_ends_and_one_wakes\n");
     client_open(&last, &p);

@@ -174,9 +174,49 @@ static void waiting_for_load_ends_when_the_load_does(void)
     place_stop(&p, SIGTERM);
 }
 
+/* L10: whether the owner lives cannot be told any more, and never will be: status says so, and after a while
+ * its slot is free. */
+static void l10_an_owner_of_whom_nobody_can_tell_is_given_up(void)
+{
+    struct place p;
+    struct client c;
+    char machine[200], link[300], stat_name[64];
+    place_make(&p);
+    make_machine(&p, machine, sizeof(machine));
+    p.machine_root = machine;
+    p.liveness = "1";
+    place_ready(&p, 1);
+    client_open(&c, &p);
+    pid_t a = owner_make(), b = owner_make();
+    show_process(machine, a);
+    show_process(machine, b);
+    CHECK_TEXT(admit(&c, "run", a, 0, 10, NULL), "HOLD");
+    place_stop(&p, SIGKILL);
+    client_close(&c);
+    snprintf(link, sizeof(link), "%s/proc/%d", machine, (int)a);
+    CHECK(unlink(link) == 0 && mkdir(link, 0700) == 0);
+    snprintf(stat_name, sizeof(stat_name), "proc/%d/stat", (int)a);
+    put_file(machine, stat_name, "no answer\n");
+    CHECK_TEXT(place_start(&p), "ready");
+    json_t *s = status_of(&p);
+    CHECK_TEXT(text_at(s, "holders.0.liveness"), "unknown");
+    json_decref(s);
+    client_open(&c, &p);
+    CHECK_TEXT(admit(&c, "run", b, 0, 10, NULL), "WAIT");
+    CHECK_TEXT(next_state(&c), "HOLD");
+    s = client_ask(&c, json_pack("{s:s}", "op", "history"));
+    CHECK_TEXT(text_at(s, "rows.0.outcome"), "liveness unknown");
+    json_decref(s);
+    owner_kill(b);
+    owner_kill(a);
+    client_close(&c);
+    place_stop(&p, SIGTERM);
+}
+
 int main(void)
 {
     RUN(s4_missing_telemetry_admits_nobody);
+    RUN(l10_an_owner_of_whom_nobody_can_tell_is_given_up);
     RUN(a2_each_byte_is_booked_once);
     RUN(a2_trees_within_trees_count_once);
     RUN(waiting_for_load_ends_when_the_load_does);

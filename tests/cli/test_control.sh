@@ -40,6 +40,11 @@ print(len(s["holders"]), len(s["waiters"]))'
   "$TG" status --json | python3 -c "$check" >/dev/null || fail "status --json that starts the broker"
   let_go a
   must_count 0 0
+  # A number is written as a person would: at most the three decimals that it has.
+  exits 0 "$TG" config load 5.76
+  json | grep -q '"limit": 5\.76,$' || fail "5.76 became $(json | grep -m 1 '"limit": 5')"
+  json | grep -E '\.[0-9]{4}' && fail "more than three decimals"
+  exits 0 "$TG" config load off
   exits 125 sh -c "\"$TG\" status >/dev/full"
 }
 o11_prio_changes_the_order_at_once() {

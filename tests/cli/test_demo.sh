@@ -22,6 +22,7 @@ ln -s /dev/zero "$scratch/files/link"
 grep -q '^every check held' "$scratch/out" || fail "no closing line"
 grep -q 'FAILED' "$scratch/out" && fail "a failed check with exit 0"
 grep -q 'backfilled before' "$scratch/out" || fail "nobody backfilled"
+grep -E 'waits +waits|waited .* waits' "$scratch/out" && fail "a reason says 'waits' twice"
 [ "$(grep -c '^  ok ' "$scratch/out")" -ge 10 ] || fail "fewer than ten checks"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "left behind: $(ls -A "$TMPDIR")"
 for p in /proc/[0-9]*; do

@@ -177,6 +177,15 @@ broker_killed_while_waiting() {
   let_go low
   must_count 0 0
 }
+# What is wrong is said, whoever finds it: the command, or the broker to whoever started it.
+a_path_too_long_for_a_store_is_named() {
+  local long=$PLACE
+  while [ ${#long} -lt 500 ]; do long=$long/0123456789; done
+  XDG_STATE_HOME=$long exits 125 "$TG" status
+  grep -q 'XDG_STATE_HOME.* 504' err || fail "it says $(cat err)"
+  "$BUILD/tidegate-broker" --runtime-dir "$PLACE/run/long" --state-dir "$long/0123456789/0123456789" --ready-fd 3 3>word 2>/dev/null
+  grep -q '^error --state-dir .* too long' word || fail "the broker's word is $(cat word)"
+}
 # The first clients after a reboot, say: all find no broker, one starts, all use it (R2).
 many_clients_start_one_broker() {
   local i pids=()
@@ -198,4 +207,5 @@ row signals_end_a_waiter
 row signals_are_passed_on
 row broker_killed_while_running
 row broker_killed_while_waiting
+row a_path_too_long_for_a_store_is_named
 row many_clients_start_one_broker

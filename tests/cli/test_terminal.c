@@ -73,6 +73,18 @@ static void w10_words_arrive_as_they_are(void)
     check_words(path, argv + first);
 }
 
+/* A bare chroot has no /dev/pts. */
+static bool have_terminals(void)
+{
+    char name[64];
+    int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    bool have = fd >= 0 && grantpt(fd) == 0 && unlockpt(fd) == 0 && ptsname_r(fd, name, sizeof(name)) == 0 &&
+                access(name, R_OK | W_OK) == 0;
+    if (fd >= 0)
+        close(fd);
+    return have;
+}
+
 /* A session of its own on a new pty, as a shell's: runs body there, in the foreground. */
 static pid_t on_a_terminal(int *master, int (*body)(void))
 {
@@ -325,6 +337,9 @@ int main(int argc, char **argv)
     CLI(&r, 5000, "config", "slots", "2");
     CHECK_EXIT(&r, 0);
     RUN(w10_words_arrive_as_they_are);
+    if (!have_terminals())
+        SKIP("no pseudo-terminal can be had here (is /dev/pts mounted?): W10 passed, W4, W7 and W13 were not "
+             "run");
     RUN(w4_the_interrupt_key_arrives_once_as_itself);
     RUN(w7_suspend_and_continue);
     RUN(w7_the_terminal_comes_back);

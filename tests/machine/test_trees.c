@@ -166,6 +166,132 @@ static void a_real_tree_is_measured(void)
     close(ready[1]);
 }
 
+/* A worker forked from a large process has its pages, and not a byte of its own until it writes. */
+static void shared_pages_count_once(void)
+{
+    enum { LARGE_MB = 96, OWN_MB = 40 };
+    int ready[2], go[2];
+    char c;
+    uint64_t mb;
+    if (SANITIZED || access("/proc/self/task", F_OK) != 0)
+        SKIP("sizes mean nothing under a sanitizer");
+    CHECK(pipe(ready) == 0 && pipe(go) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        use_memory(LARGE_MB);
+        for (int i = 0; i < 3; i++) {
+            if (fork() == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (write(ready[1], "r", 1) != 1 || read(go[0], &c, 1) != 1)
+                    _exit(1);
+                use_memory(OWN_MB);
+                if (write(ready[1], "r", 1) != 1)
+                    _exit(1);
+                break;
+            }
+        }
+        for (;;)
+            pause();
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK(read(ready[0], &c, 1) == 1);
+    CHECK_EQ(tg_trees_resident_mb(&machine, &child, 1, &mb), 0);
+    CHECK(mb >= LARGE_MB && mb <= LARGE_MB + SLACK_MB);
+    CHECK(write(go[1], "ggg", 3) == 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(read(ready[0], &c, 1) == 1);
+    CHECK_EQ(tg_trees_resident_mb(&machine, &child, 1, &mb), 0);
+    CHECK(mb >= LARGE_MB + 3 * OWN_MB && mb <= LARGE_MB + 3 * OWN_MB + SLACK_MB);
+    CHECK(kill(child, SIGKILL) == 0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    for (int i = 0; i < 2; i++) {
+        close(ready[i]);
+        close(go[i]);
+    }
+}
+
+/* A tree as the kernel lists it: /proc/PID/task/TID/children. */
+static void put_children(const struct fixture *f, int pid, int tid, const char *children)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, tid);
+    fixture_put(f, path, children);
+}
+
+static void a_tree_is_walked_by_its_children(void)
+{
+    struct fixture f;
+    const pid_t roots[] = {10, 99, 11};
+    uint64_t mb[3];
+    fixture_open(&f);
+    fixture_put_status(&f, 10, 1, 1024, 0);
+    fixture_put_status(&f, 11, 10, 2048, 0);
+    fixture_put_status(&f, 12, 11, 4096, 0);
+    fixture_put_status(&f, 13, 10, 8192, 0);
+    put_children(&f, 10, 10, "11 77 13 "); /* 77 has just ended */
+    put_children(&f, 11, 11, "12 ");
+    put_children(&f, 12, 12, "");
+    put_children(&f, 13, 13, "");
+    CHECK_EQ(tg_trees_resident_mb(&f.root, roots, 3, mb), 0);
+    CHECK(mb[0] == 15 && mb[1] == 0 && mb[2] == 6);
+    /* Whatever stands there, the pass over all gives an answer. */
+    static const char *const bad[] = {"x", "-1 ", "0 ", "4294967307 ", "11 11 11 10 ", "12,13"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        put_children(&f, 12, 12, bad[i]);
+        CHECK_EQ(tg_trees_resident_mb(&f.root, roots, 3, mb), 0);
+        CHECK(mb[0] == 15 && mb[1] == 0 && mb[2] == 6);
+    }
+    fixture_close(&f);
+}
+
+static void put_image(const struct fixture *f, int pid, const char *code, const char *stack)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    snprintf(
+        text, sizeof text,
+        "%d (a ) b) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 -5 1 0 777 48349184 4159 18446744073709551615 "
+        "%s 2 %s 0 0 0 0 4096\n",
+        pid, code, stack);
+    fixture_put(f, path, text);
+}
+
+static uint64_t walked_mb(const struct fixture *f)
+{
+    const pid_t root = 10;
+    uint64_t mb;
+    CHECK_EQ(tg_trees_resident_mb(&f->root, &root, 1, &mb), 0);
+    return mb;
+}
+
+static void forked_copies_count_what_is_their_own(void)
+{
+    struct fixture f;
+    fixture_open(&f);
+    fixture_put_status(&f, 10, 1, 100 << 10, 0);
+    fixture_put_status(&f, 11, 10, 120 << 10, 0);
+    put_children(&f, 10, 10, "11 ");
+    put_children(&f, 11, 11, "");
+    CHECK_EQ(walked_mb(&f), 220); /* nothing known about their programs */
+    put_image(&f, 10, "5000", "7000");
+    put_image(&f, 11, "5000", "7001");
+    CHECK_EQ(walked_mb(&f), 220); /* it has executed something */
+    put_image(&f, 11, "5000", "7000");
+    CHECK_EQ(walked_mb(&f), 120); /* its pages cannot be seen: what it has more */
+    fixture_put(&f, "/proc/11/smaps_rollup",
+                "1-2 ---p 00000000 00:00 0 [rollup]\nRss: 122880 kB\nPss: 1 kB\nShared_Dirty: 1 kB\n"
+                "Private_Clean: 1024 kB\nPrivate_Dirty: 40960 kB\n");
+    CHECK_EQ(walked_mb(&f), 141);
+    fixture_put(&f, "/proc/11/smaps_rollup", "Private_Clean: 1 kB\nPrivate_Dirty: many kB\n");
+    CHECK_EQ(walked_mb(&f), 120);
+    put_image(&f, 10, "5000", "0"); /* hidden */
+    put_image(&f, 11, "5000", "0");
+    CHECK_EQ(walked_mb(&f), 220);
+    fixture_close(&f);
+}
+
 static void processes_that_vanish_in_the_pass(void)
 {
     const pid_t self = getpid();
@@ -190,7 +316,10 @@ int main(void)
     RUN(what_cannot_be_measured_has_not_grown);
     RUN(cycles_end);
     RUN(two_thousand_processes_in_one_pass);
+    RUN(a_tree_is_walked_by_its_children);
+    RUN(forked_copies_count_what_is_their_own);
     RUN(a_real_tree_is_measured);
     RUN(processes_that_vanish_in_the_pass);
+    RUN(shared_pages_count_once);
     return 0;
 }

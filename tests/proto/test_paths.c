@@ -142,6 +142,15 @@ static void long_paths_are_refused(void)
     setenv("XDG_STATE_HOME", far, 1);
     CHECK_EQ(resolve(&p), -ENAMETOOLONG);
     CHECK(strstr(why, "XDG_STATE_HOME") != NULL);
+    const size_t store_tail = strlen("/tidegate/store.db");
+    far[TG_STORE_PATH_BYTES - store_tail + 1] = '\0'; /* one byte too long for a store */
+    setenv("XDG_STATE_HOME", far, 1);
+    CHECK_EQ(resolve(&p), -ENAMETOOLONG);
+    CHECK(strstr(why, "XDG_STATE_HOME") && strstr(why, "504"));
+    far[TG_STORE_PATH_BYTES - store_tail] = '\0';
+    setenv("XDG_STATE_HOME", far, 1);
+    CHECK_EQ(resolve(&p), 0);
+    far[TG_STORE_PATH_BYTES - store_tail] = far[TG_STORE_PATH_BYTES - store_tail + 1] = 'd';
     setenv("XDG_STATE_HOME", "/st", 1);
     setenv("XDG_RUNTIME_DIR", far, 1);
     CHECK_EQ(resolve(&p), -ENAMETOOLONG);
