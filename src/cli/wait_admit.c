@@ -71,6 +71,8 @@ int tg_verb_wait_admit(int argc, char **argv)
     int err = tg_admit(&c, &ask, NULL, NULL, &answer);
     if (!err && answer.state == TG_ADMIT_HOLD)
         acknowledge(&c, answer.ticket);
+    if (!err && answer.unanswered)
+        tg_complain(verb, "%s", c.text);
     int code = err ? tg_report(verb, &c, err) : print_verdict(&ask, &answer);
     tg_client_done(&c);
     return code;

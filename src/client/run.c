@@ -80,7 +80,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
         _exit(0);
     }
     if (!err && answer.state != TG_ADMIT_HOLD)
-        err = tg_client_fail(c, -ETIME, "waited too long for its turn");
+        err = answer.unanswered ? -ETIME : tg_client_fail(c, -ETIME, "waited too long for its turn");
     if (err)
         refuse(report, STAGE_REFUSED, err, c->text);
     if (ask->granted)
@@ -181,8 +181,9 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
 {
     struct tg_forward f;
     *ret_end = (struct tg_run_end){0};
+    c->connect_by_ns = tg_deadline_ns(ask->admit.wait_ms);
     int err = tg_client_connect(c);
-    if (err)
+    if (err && err != -ETIMEDOUT) /* nobody lets us in: the child minds the limit, and says so */
         return err;
     struct report *report =
         mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
