@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Backfill when run times are known (A3), and the start order of the policy `tidegate`. Pure functions like
- * those of policy.h: no clock, no I/O, no allocation; storage is the caller's. The broker and the simulator
- * call these very functions.
+ * those of policy.h: no clock, no I/O, no allocation; storage is the caller's. The broker's pass (policy.h)
+ * and the simulator call the same EASY functions; the policy `tidegate` is the simulator's.
  *
  * Caveats first. Times are int64_t in one unit of the caller's choice (the simulator: seconds; the broker:
  * milliseconds) since any origin; TG_NEVER stands for an unknown run time or end. The guarantees hold as
@@ -101,6 +101,27 @@ enum tg_easy_fit tg_easy_may_pass(const struct tg_reservation *res, int64_t now,
                                   int64_t run);
 /* Books such a start: one that runs past the reserved start takes its need from what is left beside. */
 void tg_easy_book(struct tg_reservation *res, int64_t now, const struct tg_amount *need, int64_t run);
+
+/* ---- when those behind the front start ---- */
+
+/* A forecast over a queue in its order: each job starts as early as it can, but not before the one ahead of
+ * it. That is the front's reservation, and for those behind it a time that passing others can only better, as
+ * long as the order of the queue stays and nobody runs longer than said. */
+struct tg_forecast {
+    struct tg_timeline running; /* the entries are the caller's, and are used up */
+    struct tg_amount free;
+    struct tg_amount owed;
+    int64_t at; /* when the last one starts */
+    bool lost;  /* from here on nothing is known */
+};
+
+/* running: the known ends of running jobs, later than now; its array must have room for those fed, and
+ * belongs to the forecast. owed (NULL: nothing) is what must become free before anything counts. */
+void tg_forecast_begin(struct tg_forecast *f, const struct tg_timeline *running, const struct tg_amount *free,
+                       const struct tg_amount *owed, int64_t now);
+/* The next in the queue; run may be TG_NEVER. 0 and *ret_start, or -ENODATA for it and all after it. O(log n)
+ * comparisons, O(n) moves. */
+int tg_forecast_next(struct tg_forecast *f, const struct tg_amount *need, int64_t run, int64_t *ret_start);
 
 /* ---- the policy `tidegate` ---- */
 

@@ -109,6 +109,8 @@ int tg_engine_open(const struct tg_engine_options *options, struct tg_engine **r
 
 /* ---- Handlers ------------------------------------------------------------------------------------------ */
 
+#define TG_OP_RESULTS 4u
+
 /* What a handler sees of its item. The pointer is valid during the call only. */
 struct tg_op {
     uint32_t opcode;
@@ -120,6 +122,8 @@ struct tg_op {
     const uint32_t *args; /* a private copy of 12 words; those past arg_count are zero */
     struct tg_engine *engine;
     uint32_t io_resource; /* a handler that returns TG_OP_WAIT_IO names what it waits for */
+    /* What a client in another process gets back with DONE (attach.h); zero at first, else unused. */
+    uint32_t result[TG_OP_RESULTS];
 };
 
 /* What a handler returns. A negative value is a fault with that errno; any other value is a fault too. */
@@ -230,6 +234,7 @@ enum tg_fault_reason {
     TG_FAULT_IO = 11,            /* the IO side failed; detail: its error, as two's complement */
     TG_FAULT_TAMPERED = 12,      /* the slot's tenant changed after publication; detail: the new one */
     TG_FAULT_WORKER_DIED = 13,   /* the handler ended its thread */
+    TG_FAULT_REFUSED = 14,       /* a client's item that the server did not take; detail: errno */
 };
 
 struct tg_fault {
@@ -350,7 +355,8 @@ struct tg_drain_report {
  * drained engine reports again. */
 int tg_engine_drain(struct tg_engine *engine, uint64_t timeout_ns, struct tg_drain_report *ret_report);
 
-/* Drains, then frees everything. engine NULL is fine. -ETIMEDOUT as drain: nothing is freed then. */
+/* Drains, then frees everything. engine NULL is fine. -ETIMEDOUT as drain, -EBUSY while it is served
+ * (serve.h): nothing is freed then. */
 int tg_engine_close(struct tg_engine *engine, uint64_t timeout_ns, struct tg_drain_report *ret_report);
 
 #ifdef __cplusplus

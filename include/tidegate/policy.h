@@ -4,9 +4,10 @@
  * The broker, the engine, the kernel IR and the simulator call these very functions, so that what is
  * tested here is what decides there. All of them are thread-safe: they touch their arguments alone.
  *
- * This header holds launch admission: rank (A1), the gates (A2, A10), backfill by the overtaking bound
- * (A3), and the explanation of each verdict (A9). Its neighbours hold backfill with known run times (easy.h),
- * the levels (levels.h, E3), the tenants (tenants.h, E4) and the partitions of a ring (partition.h).
+ * This header holds launch admission: the gates (A2, A10), backfill (A3), and the explanation of each
+ * verdict (A9). Its neighbours hold who stands before whom (rank.h, A1), reservations by known run times
+ * (easy.h), the levels (levels.h, E3), the tenants (tenants.h, E4) and the partitions of a ring
+ * (partition.h).
  */
 #ifndef TIDEGATE_POLICY_H
 #define TIDEGATE_POLICY_H
@@ -18,6 +19,7 @@
 #include <tidegate/levels.h>
 #include <tidegate/load_gate.h>
 #include <tidegate/partition.h>
+#include <tidegate/rank.h>
 #include <tidegate/tenants.h>
 
 #ifdef __cplusplus
@@ -45,6 +47,7 @@ struct tg_gates {
     uint64_t load_margin_milli; /* a closed load gate opens below limit - margin (O14) */
     uint32_t pressure_memory;   /* admit while pressure < limit, see struct tg_usage; 0: no gate */
     uint32_t pressure_cpu;
+    bool strict; /* nobody passes anybody: no backfill at all */
 };
 
 /* What is in use at the moment of the decision. Telemetry that cannot be read is marked unknown. */
@@ -73,6 +76,8 @@ struct tg_candidate {
     uint32_t slots;     /* slots it takes; 0 is allowed */
     uint32_t max_conc;  /* stricter cap of its own on heavy holders (A10), or TG_UNLIMITED */
     uint32_t overtaken; /* how often it has been passed as the front */
+    uint64_t time_ms;   /* how long it will run; 0: not known */
+    bool strict;        /* it passes nobody, whatever the gates say of others */
 };
 
 enum tg_verdict_kind {
@@ -99,21 +104,21 @@ enum tg_why {
     TG_WHY_PRESSURE_CPU,
     TG_WHY_PRESSURE_UNKNOWN,  /* telemetry cannot be read */
     TG_WHY_NEVER_FITS_BUDGET, /* need est_mb, limit = the budget */
+    TG_WHY_RESERVED,          /* it would delay the front (blocker), which can start in have ms at the latest;
+                               * need = its own run time in ms, 0 when that is not known */
 };
 
 struct tg_verdict {
     enum tg_verdict_kind kind;
     enum tg_why why;
-    bool overtakes; /* the grant passed the front: count it (tg_pass.front_seq names whom) */
-    uint64_t need;  /* numbers of the gate, see enum tg_why */
+    bool overtakes;       /* the grant passed the front: count it (tg_pass.front_seq names whom) */
+    bool start_known;     /* of the front: the time at which it can start is known */
+    uint64_t start_in_ms; /* how far that time lies ahead */
+    uint64_t need;        /* numbers of the gate, see enum tg_why */
     uint64_t have;
     uint64_t limit;
-    uint64_t blocker; /* seq of the waiter in the way, for ORDER and GATE_CLOSED */
+    uint64_t blocker; /* seq of the waiter in the way, for ORDER, GATE_CLOSED and RESERVED */
 };
-
-/* A1. Negative when a goes before b, positive when after, 0 for the same waiter: higher priority first,
- * then the order of arrival. */
-int tg_rank_compare(int64_t prio_a, uint64_t seq_a, int64_t prio_b, uint64_t seq_b);
 
 /* A2, for one job alone: TG_WHY_NONE when it fits the gates beside what is in use, else the gate that
  * refuses and its numbers in *v (need, have, limit). */
@@ -124,6 +129,12 @@ enum tg_why tg_gates_refuse(const struct tg_gates *gates, const struct tg_usage 
 enum tg_why tg_never_fits(const struct tg_gates *gates, const struct tg_usage *usage,
                           const struct tg_candidate *job, struct tg_verdict *v);
 
+/* What is free for one more job as an amount, slots and memory (the tighter of the memory gate and the
+ * budget: a job that ends gives its estimate back to both). When more is in use than the gates allow now,
+ * free is 0 and owed what must be given back first. */
+void tg_gates_room(const struct tg_gates *gates, const struct tg_usage *usage, struct tg_amount *free,
+                   struct tg_amount *owed);
+
 /* One decision over the whole queue. Waiters are fed in rank order (parked and held ones left out); each
  * gets its verdict at once, and a grant is booked before the next is looked at, so two grants of one pass
  * never see the same free room (S6). */
@@ -133,22 +144,39 @@ struct tg_pass {
     uint64_t ahead;        /* waiters seen so far that stay in the queue */
     uint64_t front_seq;    /* the first of them that a resource (or its own cap) holds back */
     uint32_t front_slots;
+    uint32_t front_max_conc;
     uint32_t front_overtaken;
+    uint64_t front_est_mb;
     enum tg_why front_why;
     bool has_front;
-    bool all_self_limited; /* every waiter ahead is held back by its own max_conc alone */
+    bool all_self_limited;       /* every waiter ahead is held back by its own max_conc alone */
+    bool front_known;            /* the front has a reservation: EASY decides who may pass it */
+    struct tg_reservation front; /* that one */
+    struct tg_timeline *running; /* see tg_pass_times; not looked at any more once there is a front */
+    int64_t now;
 };
 
-/* Starts a pass over a queue. */
+/* Starts a pass over a queue. Without tg_pass_times no run time is looked at: the overtaking bound decides.
+ */
 void tg_pass_begin(struct tg_pass *pass, const struct tg_gates *gates, const struct tg_usage *usage);
+
+/* Tells the pass when holders end: running has those whose end is known and not past (ms on the clock of now;
+ * the amounts are slots and estimates). A holder that is not in it, or has run longer than it said and was
+ * left out for that, ends at a time that nobody knows. The caller keeps running until the pass has a front;
+ * the pass adds its own grants there (when it is full, their ends count as unknown). */
+void tg_pass_times(struct tg_pass *pass, struct tg_timeline *running, int64_t now);
 
 /* The verdict on the next waiter in rank order.
  *
  * - The front, or one behind waiters that only their own max_conc holds back, is granted in order when
  *   (waiters ahead + heavy holders) < max_conc and the gates have room.
- * - A small one (estimate up to backfill_mb) may backfill when the gates have room and the front has been
- *   passed less than overtake_bound times. One that needs nothing of what the front lacks, and leaves the
- *   front the slots it needs, passes freely and is not counted.
+ * - The front that lacks slots or memory gets a reservation when the known ends of holders free what it
+ *   needs: verdict.start_in_ms. A small one (estimate up to backfill_mb) may then pass, in any number, when
+ * it ends by that time or fits beside the front at it; nobody else passes, also not one of unknown run time.
+ * - Without a reservation one that needs nothing of what the front lacks, and leaves the front what it needs
+ *   of the rest, passes freely and is not counted, whatever its size. Another small one may pass while the
+ *   front has been passed less than overtake_bound times.
+ * - Under strict (of the gates or its own) it passes nobody.
  * - One that can never fit blocks nobody.
  * The caller adds the overtaking (verdict.overtakes) to the front it keeps in its store. */
 struct tg_verdict tg_pass_next(struct tg_pass *pass, const struct tg_candidate *waiter);

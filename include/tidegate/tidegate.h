@@ -4,9 +4,11 @@
 #define TIDEGATE_TIDEGATE_H
 
 #include <tidegate/abi.h>
+#include <tidegate/attach.h>
 #include <tidegate/engine.h>
 #include <tidegate/hd.h>
 #include <tidegate/policy.h>
 #include <tidegate/ring.h>
+#include <tidegate/serve.h>
 
 #endif

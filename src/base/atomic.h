@@ -125,6 +125,18 @@ static inline void tg_store_release_ptr(void **p, void *v)
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 
+/* A hint to the processor: this line will be written here. It fetches the line for writing, so that the write
+ * that follows need not ask the other cores once more. (__builtin_prefetch(p, 1) only reads on the oldest
+ * x86-64 processors, which is what compilers aim at; prefetchw does nothing on those that lack it.) */
+static inline void tg_prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p));
+#else
+    __builtin_prefetch(p, 1);
+#endif
+}
+
 /* A hint to the processor that this is a spin loop. */
 static inline void tg_cpu_relax(void)
 {

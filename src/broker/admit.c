@@ -27,6 +27,7 @@
 #define RECHECK_LOAD_MS 250u
 #define SIZE_FRESH_MS 1000u
 #define TAIL_FRESH_MS 100u
+#define AGE_PAUSE_MS 50u /* thousands may age one after the other */
 
 struct plan {
     struct tg_pass pass;
@@ -100,7 +101,9 @@ static void note_refusal(struct plan *plan, const struct tg_gates *gates, const 
     plan->load |= v->why == TG_WHY_LOAD;
     if (v->why != TG_WHY_MEMORY || plan->measuring_helps || usage->reserved_mb == 0)
         return;
-    if (tg_sat_add_u64(v->need, gates->floor_mb) > usage->mem_available_mb)
+    /* It would have room, or, whoever has a reservation, that must not come too late for what holders have
+     * grown into already. */
+    if (!v->start_known && tg_sat_add_u64(v->need, gates->floor_mb) > usage->mem_available_mb)
         return;
     plan->measuring_helps = true;
     plan->n_before = plan->n;
@@ -114,7 +117,7 @@ static void make_plan(struct tg_broker *b, const struct tg_gates *gates, const s
     struct tg_ticket *front = NULL;
     *plan = (struct plan){0};
     b->pass_no++;
-    tg_pass_begin(&plan->pass, gates, usage);
+    tg_ends_pass(&b->ends, q, tg_clock_boot_ms(), gates, usage, &plan->pass);
     size_t i = 0;
     for (; i < q->n_waiters; i++) {
         bool settled = plan->pass.has_front && !plan->pass.all_self_limited;
@@ -184,6 +187,23 @@ static void usage_for_pass(struct tg_broker *b, const struct tg_gates *gates, st
                              .load_known = true};
 }
 
+/* When to look again although nothing has happened; UINT64_MAX: never. */
+static uint64_t look_again_ms(const struct tg_broker *b, const struct plan *plan, uint64_t measure_in)
+{
+    uint64_t in = UINT64_MAX;
+    if (plan->telemetry)
+        in = plan->load && b->recheck_ms > RECHECK_LOAD_MS ? RECHECK_LOAD_MS : b->recheck_ms;
+    if (measure_in > 0)
+        in = measure_in;
+    uint64_t late = tg_ends_look_again_ms(&plan->pass);
+    uint64_t age = b->queue.n_waiters > 1 ? tg_queue_age_in_ms(&b->queue) : UINT64_MAX;
+    if (age < AGE_PAUSE_MS)
+        age = AGE_PAUSE_MS;
+    if (age < in)
+        in = age;
+    return late < in ? late : in;
+}
+
 static void full_pass(struct tg_broker *b)
 {
     struct tg_gates gates = tg_admit_gates(b);
@@ -209,12 +229,11 @@ static void full_pass(struct tg_broker *b)
     b->tail_ms = tg_broker_now_ms(b);
     if (n > 0)
         b->recheck_ms = RECHECK_FIRST_MS;
-    if (wait > 0)
-        arm_recheck(b, wait);
-    else if (plan.telemetry)
-        arm_recheck(b, plan.load && b->recheck_ms > RECHECK_LOAD_MS ? RECHECK_LOAD_MS : b->recheck_ms);
-    else
+    uint64_t again = look_again_ms(b, &plan, wait);
+    if (again == UINT64_MAX)
         uv_timer_stop(&b->recheck_timer);
+    else
+        tg_broker_arm(b, &b->recheck_timer, again);
 }
 
 /* The verdict on a waiter that the pass did not reach: nobody behind the front could be granted, so it is
@@ -246,6 +265,10 @@ static bool append_to_tail(struct tg_broker *b)
             return false;
         if (is_telemetry(v.why))
             arm_recheck(b, b->recheck_ms);
+        if (tg_queue_age_in_ms(q) != UINT64_MAX)
+            return false;  /* the pass sees when the order changes next */
+        if (v.start_known) /* it is the front: see look_again_ms */
+            arm_recheck(b, tg_ends_look_again_ms(&b->tail));
         q->waiters[i]->judged = v;
         q->waiters[i]->pass_no = b->pass_no;
     }
@@ -257,14 +280,23 @@ void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const stru
                    void *ctx)
 {
     const struct tg_queue *q = &b->queue;
+    uint64_t now_ms = tg_clock_boot_ms();
     struct tg_pass pass;
-    tg_pass_begin(&pass, gates, usage);
-    for (size_t i = 0; i < q->n_waiters; i++) {
+    struct tg_ends ends = {0};
+    struct tg_expect expect;
+    if (tg_queue_settle(&b->queue, now_ms))
+        b->pass_due = true;
+    tg_ends_pass(&ends, q, now_ms, gates, usage, &pass);
+    tg_expect_begin(&expect, q, now_ms, gates, usage);
+    bool go_on = true;
+    for (size_t i = 0; i < q->n_waiters && go_on; i++) {
         struct tg_candidate c = tg_ticket_candidate(q->waiters[i]);
         struct tg_verdict v = tg_pass_next(&pass, &c);
-        if (!visit(ctx, q->waiters[i], &v, i))
-            return;
+        tg_expect_next(&expect, q->waiters[i], &v);
+        go_on = visit(ctx, q->waiters[i], &v, i);
     }
+    tg_expect_done(&expect);
+    tg_ends_done(&ends);
 }
 
 const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket *t, const char **ret_text)
@@ -332,6 +364,8 @@ static void answer_the_rest(struct tg_broker *b)
 
 void tg_admit_settle(struct tg_broker *b)
 {
+    if ((b->pass_due || b->n_fresh > 0) && tg_queue_settle(&b->queue, tg_clock_boot_ms()))
+        b->pass_due = true;
     if (tg_admit_not_asked(b, NULL, NULL)) {
         b->pass_due = false; /* whoever ends this state makes it due */
         b->tail_valid = false;

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The start (A8): the store's tickets, whose owner still lives, go on. Holders are adopted with pidfds; the
- * dead, and those of another boot, are ended (L5, L11). Waiters keep their place, and nobody is granted
+ * dead, and those of another boot, are ended (L5, L11), unless processes of theirs keep the ticket (A4, L20):
+ * one look at all processes tells that for all of them. Waiters keep their place, and nobody is granted
  * anything until they have asked again or ADOPT_MS have passed: then who did not come back is parked, and
  * so is a grant that nobody acknowledged.
  */
-#include "broker/broker.h"
+#include "broker/survivors.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "broker/growth.h"
 #include "broker/log.h"
 
 #define ADOPT_MS 500u
+#define GRACE_MS 5000u
 
 struct adoption {
     struct tg_broker *broker;
@@ -49,28 +52,116 @@ static bool same_boot(const struct tg_broker *b, const struct tg_ticket *t)
 
 static int lose(struct tg_broker *b, struct tg_ticket *t)
 {
-    int err = tg_store_end(b->store, t, t->cancelled ? TG_OUTCOME_CANCELLED : TG_OUTCOME_LOST, -1);
+    enum tg_outcome outcome = t->cancelled          ? TG_OUTCOME_CANCELLED
+                              : t->main_status >= 0 ? tg_outcome_of_status(t->main_status, false)
+                                                    : TG_OUTCOME_LOST;
+    int err = tg_store_end(b->store, t, outcome, t->main_status);
     tg_life_free(b, t);
     return err;
 }
 
-static int adopt_one(struct tg_broker *b, struct tg_ticket *t)
+/* 0 and *t in the queue, or an error and it has been freed. */
+static int enter(struct tg_broker *b, struct tg_ticket *t)
 {
-    if (!same_boot(b, t) || tg_watch_start(b, t) == -ESRCH || tg_queue_by_pid(&b->queue, t->owner.pid))
-        return lose(b, t);
     int err = tg_queue_add(&b->queue, t);
-    if (err) {
+    if (err)
         tg_life_free(b, t);
-        return err;
-    }
+    return err;
+}
+
+/* A run that held and whose command has ended may have left somebody: it is kept for later, by *ret_dead. */
+static int adopt_one(struct tg_broker *b, struct tg_ticket *t, bool *ret_dead)
+{
+    bool may_survive = same_boot(b, t) && t->state == TG_HOLD && t->kind == TG_KIND_RUN;
+    if (!same_boot(b, t))
+        return lose(b, t);
     t->over_estimate = tg_growth_is_over(t->peak_mb, t->est_mb); /* the former broker said so */
+    if (t->main_ended || tg_watch_start(b, t) == -ESRCH) {
+        *ret_dead = may_survive;
+        return may_survive ? 0 : lose(b, t);
+    }
+    if (tg_queue_by_pid(&b->queue, t->owner.pid))
+        return lose(b, t);
+    int err = enter(b, t);
+    if (err)
+        return err;
     if (t->state == TG_WAIT || (t->state == TG_HOLD && !t->acked)) {
         t->adopted = true;
         b->adopted_left++;
     }
     if (t->state == TG_HOLD && t->cancelled)
-        tg_watch_cancel(b, t); /* the former broker began, this one finishes */
+        tg_cancel_start(b, t, GRACE_MS); /* the former broker began, this one finishes */
     return 0;
+}
+
+/* Those of the dead whose processes keep the ticket go on with them; a cancellation goes on with all of
+ * them. Nobody left: it ends here. */
+static int adopt_survivors(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want)
+{
+    bool any = false;
+    for (size_t i = 0; i < tree->used; i++)
+        any |= tree->at[i].want == want;
+    if (!any)
+        return lose(b, t);
+    t->main_ended = true;
+    t->main_kept = true;
+    int err = enter(b, t);
+    if (err)
+        return err;
+    if (t->cancelled) {
+        tg_cancel_start(b, t, GRACE_MS);
+        return 0;
+    }
+    err = tg_survivors_take(b, t, tree, want);
+    if (err)
+        return err;
+    if (t->survivors || t->look_again_ms != 0) {
+        tg_life_touch(b, t);
+        return 0;
+    }
+    tg_queue_remove(&b->queue, t);
+    return lose(b, t);
+}
+
+static int adopt_dead(struct tg_broker *b, struct tg_ticket **dead, size_t n)
+{
+    struct tg_tree tree = {0};
+    struct tg_tree_want *want = calloc(n + 1, sizeof(*want));
+    int err = want ? 0 : -ENOMEM;
+    for (size_t i = 0; i < n && !err; i++)
+        want[i] = tg_survivors_want(dead[i]);
+    if (!err && tg_tree_scan(&b->root, tg_store_uuid(b->store), want, n, getpid(), &tree) != 0)
+        tree.used = 0; /* what nobody can find holds nothing */
+    size_t i = 0;
+    for (; i < n && !err; i++)
+        err = adopt_survivors(b, dead[i], &tree, i);
+    for (; i < n; i++)
+        tg_ticket_free(dead[i]);
+    tg_tree_done(&tree);
+    free(want);
+    return err;
+}
+
+/* Takes all of them over; those that are dead come last. */
+static int adopt_all(struct tg_broker *b, struct tg_ticket **tickets, size_t n)
+{
+    size_t i = 0;
+    size_t n_dead = 0;
+    int err = 0;
+    for (; i < n && !err; i++) {
+        struct tg_ticket *t = tickets[i];
+        bool dead = false;
+        err = adopt_one(b, t, &dead);
+        if (dead)
+            tickets[n_dead++] = t;
+    }
+    for (; i < n; i++)
+        tg_ticket_free(tickets[i]);
+    if (!err)
+        return adopt_dead(b, tickets, n_dead);
+    for (i = 0; i < n_dead; i++)
+        tg_ticket_free(tickets[i]);
+    return err;
 }
 
 int tg_adopt(struct tg_broker *b)
@@ -79,11 +170,11 @@ int tg_adopt(struct tg_broker *b)
     int err = tg_store_load(b->store, &b->store_report, take, &a);
     if (!err)
         err = a.err;
-    size_t i = 0;
-    for (; i < a.n && !err; i++)
-        err = adopt_one(b, a.tickets[i]);
-    for (; i < a.n; i++)
-        tg_ticket_free(a.tickets[i]);
+    if (!err)
+        err = adopt_all(b, a.tickets, a.n);
+    else
+        for (size_t i = 0; i < a.n; i++)
+            tg_ticket_free(a.tickets[i]);
     free(a.tickets);
     if (b->store_report.dropped_rows > 0)
         tg_log("%s: dropped %llu tickets whose rows break a rule", tg_store_path(b->store),

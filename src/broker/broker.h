@@ -10,8 +10,10 @@
  *   busy.c    the load and pressure that a decision sees
  *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
- *   watch.c   death of owners as events; cancellation's second signal
+ *   watch.c   death of owners as events
+ *   survivors.c  what commands leave behind; cancel.c: ending it all (survivors.h)
  *   adopt.c   the start: who of the store's tickets still lives
+ *   ends.c    when holders end and waiters start, as far as run times are known
  *   status.c  what a person sees
  *
  * One thread. A handler changes tickets through life.c, which notes that a decision is due; loop.c runs one
@@ -26,6 +28,7 @@
 #include <jansson.h>
 
 #include "broker/config.h"
+#include "broker/ends.h"
 #include "broker/metrics.h"
 #include "broker/queue.h"
 #include "broker/store.h"
@@ -73,8 +76,10 @@ struct tg_peer {
     bool closing;
     bool closes_when_drained; /* nothing more is read */
     bool reading;
-    bool blocked; /* an admit or a wait of it has no answer yet: answers keep their order */
-    bool queued;  /* has messages left for the next iteration */
+    bool blocked; /* an admit, a wait or a cancel of it has no answer yet: answers keep their order */
+    struct tg_ticket *awaits; /* whose cancellation it asked for, or NULL */
+    struct tg_peer *awaits_next;
+    bool queued; /* has messages left for the next iteration */
     TAILQ_ENTRY(tg_peer) link;
     TAILQ_ENTRY(tg_peer) queue_link;
 };
@@ -90,8 +95,8 @@ struct tg_broker {
     uv_idle_t more_work;      /* runs while peers have messages left */
     uv_timer_t recheck_timer; /* somebody waits for load or memory, which change without an event */
     uv_timer_t adopt_timer;
-    uv_timer_t store_timer; /* the store refused: try again */
-    uv_timer_t kill_timer;
+    uv_timer_t store_timer;    /* the store refused: try again */
+    uv_timer_t kill_timer;     /* the next step of a cancellation, or survivors to look for again */
     uv_timer_t liveness_timer; /* owners without a pidfd */
     uv_timer_t sweep_timer;    /* peers in the middle of something */
     uv_timer_t checkpoint_timer;
@@ -143,6 +148,7 @@ struct tg_broker {
     struct tg_grant *grants;
     size_t grants_room;
     uint64_t pass_no;
+    struct tg_ends ends; /* what the last pass knows of them */
     struct tg_pass tail; /* the pass after the last waiter, for the next who queues behind it */
     bool tail_valid;
     uint64_t tail_ms;
@@ -169,6 +175,8 @@ struct tg_broker {
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+
+    uint64_t swept_ms;  /* the outputs of ended jobs; 0: not yet */
     uint64_t served_ms; /* when a message or a death was last handled */
 };
 
@@ -227,7 +235,8 @@ struct tg_gates tg_admit_gates(struct tg_broker *b);
 /* What is in use; reads the machine. Reservations as if nobody had grown, unless measured. */
 void tg_admit_usage(struct tg_broker *b, const struct tg_gates *gates, bool measured, struct tg_usage *ret);
 /* Hands out every waiter in order with the verdict that a decision would give it now, until visit returns
- * false. Changes nothing; visit must not either. */
+ * false; with each the time at which it can start, if that is known, not with the front alone. Changes
+ * nothing; visit must not either. */
 void tg_admit_each(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
                    bool (*visit)(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, size_t ahead),
                    void *ctx);
@@ -270,9 +279,27 @@ void tg_watch_stop(struct tg_ticket *t);
 /* Whether the owner has ended although the event has not been handled yet. */
 bool tg_watch_is_dead(struct tg_broker *b, const struct tg_ticket *t);
 void tg_watch_check_unknown(struct tg_broker *b);
-/* TERM now, KILL later. 0 or -errno. */
-int tg_watch_cancel(struct tg_broker *b, struct tg_ticket *t);
-void tg_watch_kill_due(struct tg_broker *b);
+
+/* ---- survivors.c */
+
+/* The owner has ended. The ticket of a run goes on while processes that it started and that stayed in its
+ * session do (A4); else it ends here. left: what its wrapper says, 0 none, 1 some, -1 nothing. */
+void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left);
+/* Watches none of them any more. */
+void tg_survivors_drop(struct tg_ticket *t);
+void tg_survivors_due(struct tg_broker *b);
+
+/* ---- cancel.c */
+
+/* Ends the process tree of a run that holds: TERM now, KILL after the grace, until nobody is left; the ticket
+ * ends then. Again: the shorter grace counts. 0: it is under way; 1: nobody was left, and the ticket is gone;
+ * -EPERM, -ENOMEM, ...: nothing was begun. */
+int tg_cancel_start(struct tg_broker *b, struct tg_ticket *t, uint64_t grace_ms);
+/* This peer is answered when the cancellation that is under way is over. */
+void tg_cancel_await(struct tg_peer *peer, struct tg_ticket *t);
+void tg_cancel_peer_gone(struct tg_peer *peer);
+/* The ticket ends: answers whoever awaits that. Nothing when no cancellation runs. */
+void tg_cancel_over(struct tg_ticket *t);
 
 /* ---- adopt.c */
 

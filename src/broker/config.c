@@ -14,8 +14,10 @@
 #define LOAD_MAX UINT64_C(1000000)
 #define DEFAULT_MB UINT64_C(1000)
 #define PRESSURE_MEMORY 2000u /* a fifth of the time: the machine is shuffling pages, not working */
+#define OUTPUT_KEEP 1000u
+#define OUTPUT_KEEP_MAX UINT64_C(100000)
 #define IDLE_EXIT_MS UINT64_C(60000)
-#define IDLE_EXIT_MAX_MS (UINT64_C(365) * 86400000)
+#define DURATION_MAX_MS (UINT64_C(365) * 86400000)
 
 void tg_config_defaults(struct tg_config *ret)
 {
@@ -27,7 +29,8 @@ void tg_config_defaults(struct tg_config *ret)
                               .overtake_bound = TG_DEFAULT_OVERTAKE_BOUND,
                               .default_mb = DEFAULT_MB,
                               .pressure_memory = PRESSURE_MEMORY,
-                              .idle_exit_ms = IDLE_EXIT_MS};
+                              .idle_exit_ms = IDLE_EXIT_MS,
+                              .output_keep = OUTPUT_KEEP};
 }
 
 static int set_slots(struct tg_config *c, const char *value)
@@ -101,19 +104,38 @@ static int set_budget(struct tg_config *c, const char *value)
 static int set_idle_exit(struct tg_config *c, const char *value)
 {
     uint64_t ms;
-    if (tg_parse_duration_ms(value, &ms) || ms > IDLE_EXIT_MAX_MS)
+    if (tg_parse_duration_ms(value, &ms) || ms > DURATION_MAX_MS)
         return -EINVAL;
     c->idle_exit_ms = ms;
     return 0;
 }
 
-static int set_drain(struct tg_config *c, const char *value)
+static int set_switch(bool *field, const char *value)
 {
     bool on = strcmp(value, "on") == 0;
     if (!on && strcmp(value, "off") != 0)
         return -EINVAL;
-    c->drain = on;
+    *field = on;
     return 0;
+}
+
+static int set_strict(struct tg_config *c, const char *value)
+{
+    return set_switch(&c->strict, value);
+}
+
+static int set_ageing(struct tg_config *c, const char *value)
+{
+    uint64_t ms = 0;
+    if (strcmp(value, "off") != 0 && (tg_parse_duration_ms(value, &ms) || ms == 0 || ms > DURATION_MAX_MS))
+        return -EINVAL;
+    c->ageing_ms = ms;
+    return 0;
+}
+
+static int set_drain(struct tg_config *c, const char *value)
+{
+    return set_switch(&c->drain, value);
 }
 
 static int set_overtake_bound(struct tg_config *c, const char *value)
@@ -150,6 +172,15 @@ static int set_zfs_arc(struct tg_config *c, const char *value)
     if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
         return -EINVAL;
     c->zfs_arc = strcmp(value, "on") == 0;
+    return 0;
+}
+
+static int set_output_keep(struct tg_config *c, const char *value)
+{
+    uint64_t n;
+    if (tg_parse_u64(value, 0, OUTPUT_KEEP_MAX, &n))
+        return -EINVAL;
+    c->output_keep = (uint32_t)n;
     return 0;
 }
 
@@ -247,12 +278,35 @@ static void print_drain(const struct tg_config *c, char *ret, size_t size)
     snprintf(ret, size, "%s", c->drain ? "on" : "off");
 }
 
+static void print_output_keep(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%u", c->output_keep);
+}
+
+static void print_duration(uint64_t ms, char *ret, size_t size)
+{
+    if (ms % 1000 == 0)
+        snprintf(ret, size, "%" PRIu64, ms / 1000);
+    else
+        snprintf(ret, size, "%" PRIu64 "ms", ms);
+}
+
 static void print_idle_exit(const struct tg_config *c, char *ret, size_t size)
 {
-    if (c->idle_exit_ms % 1000 == 0)
-        snprintf(ret, size, "%" PRIu64, c->idle_exit_ms / 1000);
+    print_duration(c->idle_exit_ms, ret, size);
+}
+
+static void print_strict(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s", c->strict ? "on" : "off");
+}
+
+static void print_ageing(const struct tg_config *c, char *ret, size_t size)
+{
+    if (c->ageing_ms == 0)
+        snprintf(ret, size, "off");
     else
-        snprintf(ret, size, "%" PRIu64 "ms", c->idle_exit_ms);
+        print_duration(c->ageing_ms, ret, size);
 }
 
 #define PRESSURE_RULE "a percentage above 0 and up to 100, with at most two digits behind the point, or off"
@@ -279,6 +333,14 @@ static const struct setting {
     {"zfs-arc", "on or off", set_zfs_arc, print_zfs_arc},
     {"idle-exit", "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days; 0 is never",
      set_idle_exit, print_idle_exit},
+    {"output-keep", "a number from 0 to 100000, of ended detached jobs whose output stays", set_output_keep,
+     print_output_keep},
+    {"strict", "on (plain FIFO within a priority: no turns of the tenants, nobody passes) or off", set_strict,
+     print_strict},
+    {"ageing",
+     "a duration in seconds, or with a suffix ms, s, m, h or d, at most 365 days, for each of which a waiter "
+     "gains a level; or off",
+     set_ageing, print_ageing},
     {"drain", "on (nobody is admitted, running commands go on) or off", set_drain, print_drain},
 };
 
@@ -342,5 +404,6 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                              .budget_mb = config->budget_mb,
                              .load_margin_milli = load == TG_LOAD_OFF ? 0 : tg_load_margin(load),
                              .pressure_memory = config->pressure_memory,
-                             .pressure_cpu = config->pressure_cpu};
+                             .pressure_cpu = config->pressure_cpu,
+                             .strict = config->strict};
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 void tg_explain_never(const struct tg_verdict *v, char *ret, size_t size)
 {
     if (v->why == TG_WHY_NEVER_FITS_SLOTS)
@@ -19,6 +21,37 @@ void tg_explain_never(const struct tg_verdict *v, char *ret, size_t size)
                  "needs %" PRIu64 " MB, this machine can give at most %" PRIu64
                  " MB (its memory less the floor)",
                  v->need, v->limit);
+}
+
+/* "850 ms", "12.3 s", "4 min", "3 h", "2 days"; rounded up, so that nobody is told too early. */
+static void duration(uint64_t ms, char *ret, size_t size)
+{
+    if (ms < 1000)
+        snprintf(ret, size, "%" PRIu64 " ms", ms);
+    else if (ms < 120000)
+        snprintf(ret, size, "%" PRIu64 ".%" PRIu64 " s", (ms + 99) / 1000, (ms + 99) % 1000 / 100);
+    else if (ms < 120 * 60000)
+        snprintf(ret, size, "%" PRIu64 " min", tg_ceil_div_u64(ms, 60000));
+    else if (ms < 48 * UINT64_C(3600000))
+        snprintf(ret, size, "%" PRIu64 " h", tg_ceil_div_u64(ms, 3600000));
+    else
+        snprintf(ret, size, "%" PRIu64 " days", tg_ceil_div_u64(ms, 86400000));
+}
+
+static void reserved(const struct tg_verdict *v, char *ret, size_t size)
+{
+    char start[32];
+    char run[32];
+    duration(v->have, start, sizeof(start));
+    duration(v->need, run, sizeof(run));
+    if (v->need == 0)
+        snprintf(ret, size,
+                 "waits behind ticket %" PRIu64
+                 ", which can start in %s: how long this one runs is not known (--time)",
+                 v->blocker, start);
+    else
+        snprintf(ret, size, "waits behind ticket %" PRIu64 ", which can start in %s: this one would run %s",
+                 v->blocker, start, run);
 }
 
 static void gate(const struct tg_verdict *v, char *ret, size_t size)
@@ -86,6 +119,9 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
                  ")",
                  v->blocker, v->have, v->limit);
         break;
+    case TG_WHY_RESERVED:
+        reserved(v, ret, size);
+        break;
     case TG_WHY_NEVER_FITS_MEMORY:
     case TG_WHY_NEVER_FITS_BUDGET:
     case TG_WHY_NEVER_FITS_SLOTS: {
@@ -101,5 +137,11 @@ void tg_explain_wait(const struct tg_verdict *v, uint64_t ahead, char *ret, size
 {
     char text[256] = "waits";
     gate(v, text, sizeof(text));
+    if (v->start_known) {
+        char start[32];
+        duration(v->start_in_ms, start, sizeof(start));
+        snprintf(ret, size, "%s; can start in %s; %" PRIu64 " ahead", text, start, ahead);
+        return;
+    }
     snprintf(ret, size, "%s; %" PRIu64 " ahead", text, ahead);
 }

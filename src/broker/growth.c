@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "broker/busy.h"
 #include "broker/log.h"
+#include "broker/survivors.h"
 #include "machine/memory.h"
 
 #define MEASURE_PAUSE_MS 50u
@@ -55,7 +57,8 @@ static int subtract_inner(struct tg_broker *b, uint64_t *resident)
         return -ENOMEM;
     for (size_t i = 0; i < q->n_holders; i++) {
         struct find_holder f = {.broker = b, .self = q->holders[i]};
-        if (tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
+        if (!q->holders[i]->main_ended &&
+            tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
             inner[f.found->place] += resident[i];
     }
     for (size_t i = 0; i < q->n_holders; i++)
@@ -64,20 +67,73 @@ static int subtract_inner(struct tg_broker *b, uint64_t *resident)
     return 0;
 }
 
+/* The processes whose trees are measured, and for which holder. */
+struct roots {
+    pid_t *pids;
+    size_t *holder;
+    size_t used;
+    size_t room;
+};
+
+static int add_root(struct roots *r, pid_t pid, size_t holder)
+{
+    if (r->used == r->room) {
+        size_t room = r->room ? r->room * 2 : 64;
+        pid_t *pids = reallocarray(r->pids, room, sizeof(*pids));
+        if (pids)
+            r->pids = pids;
+        size_t *owners = pids ? reallocarray(r->holder, room, sizeof(*owners)) : NULL;
+        if (!owners)
+            return -ENOMEM;
+        r->holder = owners;
+        r->room = room;
+    }
+    r->pids[r->used] = pid;
+    r->holder[r->used++] = holder;
+    return 0;
+}
+
+static bool is_survivor(void *ctx, pid_t pid)
+{
+    const struct tg_survivor *self = ctx;
+    for (const struct tg_survivor *s = self->ticket->survivors; s; s = s->next) {
+        if (s->pid == pid && s != self)
+            return true;
+    }
+    return false;
+}
+
+/* What a command left behind: those that are in no other one's tree. */
+static int add_survivors(struct tg_broker *b, struct roots *r, size_t holder)
+{
+    int err = 0;
+    for (struct tg_survivor *s = b->queue.holders[holder]->survivors; s && !err; s = s->next) {
+        if (!tg_proc_walk_up(&b->root, s->pid, is_survivor, s))
+            err = add_root(r, s->pid, holder);
+    }
+    return err;
+}
+
 /* The one place that says how much memory each holder's processes use now, in the order of the holders. Who
  * counts processes in another way (a control group, an environment mark) changes this function alone. */
 static int resident_of_holders(struct tg_broker *b, uint64_t *ret_mb)
 {
     const struct tg_queue *q = &b->queue;
-    pid_t *pids = calloc(q->n_holders, sizeof(*pids));
-    if (!pids)
-        return -ENOMEM;
-    for (size_t i = 0; i < q->n_holders; i++)
-        pids[i] = q->holders[i]->owner.pid;
-    int err = tg_trees_resident_mb(&b->root, pids, q->n_holders, ret_mb);
+    struct roots r = {0};
+    int err = 0;
+    for (size_t i = 0; i < q->n_holders && !err; i++)
+        err = q->holders[i]->main_ended ? add_survivors(b, &r, i) : add_root(&r, q->holders[i]->owner.pid, i);
+    uint64_t *each = err ? NULL : calloc(r.used + 1, sizeof(*each));
+    if (!err)
+        err = each ? tg_trees_resident_mb(&b->root, r.pids, r.used, each) : -ENOMEM;
+    memset(ret_mb, 0, q->n_holders * sizeof(*ret_mb));
+    for (size_t i = 0; i < r.used && !err; i++)
+        ret_mb[r.holder[i]] += each[i];
     if (!err && q->n_holders > 1)
         err = subtract_inner(b, ret_mb);
-    free(pids);
+    free(each);
+    free(r.pids);
+    free(r.holder);
     return err;
 }
 

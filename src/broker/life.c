@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "broker/busy.h"
+#include "broker/outputs.h"
 #include "broker/waits.h"
 #include "proto/fields.h"
 
@@ -107,9 +108,17 @@ void tg_life_came_back(struct tg_broker *b, struct tg_ticket *t)
         tg_broker_arm(b, &b->adopt_timer, 0);
 }
 
-void tg_life_free(struct tg_broker *b, struct tg_ticket *t)
+/* Nobody concerned is watched any more, and who asked for its end is told. */
+static void unwatch(struct tg_ticket *t)
 {
     tg_watch_stop(t);
+    tg_survivors_drop(t);
+    tg_cancel_over(t);
+}
+
+void tg_life_free(struct tg_broker *b, struct tg_ticket *t)
+{
+    unwatch(t);
     tg_peer_detach(t);
     tg_admit_forget(b, t);
     set_dirty(b, t, false);
@@ -128,7 +137,7 @@ static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, co
     /* A client that has read HOLD, and is about to acknowledge it, expects no more answers. */
     if (peer && (t->state != TG_HOLD || due))
         tg_peer_reply(peer, tg_error_reply(code, "ticket %llu: %s", (unsigned long long)t->id, text));
-    tg_watch_stop(t);
+    unwatch(t);
     tg_peer_detach(t);
     tg_admit_forget(b, t);
     if (peer && due)
@@ -145,18 +154,23 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
         tg_broker_store_failed(b);
         return err;
     }
+    bool detached = t->detached;
     leave(b, t, code, text);
     tg_waits_ended(b, t, outcome, status);
     tg_life_free(b, t);
+    if (detached)
+        tg_outputs_ended(b);
     tg_broker_mind_idle(b);
     return 0;
 }
 
 void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text)
 {
-    if (t->cancelled && outcome == TG_OUTCOME_OWNER_DIED)
+    if (outcome == TG_OUTCOME_OWNER_DIED && t->cancelled)
         outcome = TG_OUTCOME_CANCELLED;
-    if (tg_life_end(b, t, outcome, -1, TG_ERR_GONE, text) == 0)
+    else if (outcome == TG_OUTCOME_OWNER_DIED && t->main_status >= 0)
+        outcome = tg_outcome_of_status(t->main_status, t->main_oom);
+    if (tg_life_end(b, t, outcome, t->main_status, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
     tg_waits_ended(b, t, outcome, t->main_status);
@@ -166,7 +180,7 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
         tg_life_free(b, t);
         return;
     }
-    *e = (struct tg_ended){.ticket = t, .outcome = outcome, .status = -1};
+    *e = (struct tg_ended){.ticket = t, .outcome = outcome, .status = t->main_status};
     TAILQ_INSERT_TAIL(&b->ended, e, link);
 }
 
@@ -220,7 +234,7 @@ void tg_life_client_gone(struct tg_broker *b, struct tg_ticket *t)
         return;
     }
     if (tg_watch_is_dead(b, t)) {
-        tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "");
+        tg_survivors_main_ended(b, t, -1);
         return;
     }
     tg_admit_forget(b, t);

@@ -18,6 +18,7 @@
 #include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
+#include "broker/outputs.h"
 #include "broker/socket.h"
 #include "broker/waits.h"
 #include "machine/proc.h"
@@ -73,7 +74,7 @@ static void on_store(uv_timer_t *timer)
 
 static void on_kill(uv_timer_t *timer)
 {
-    tg_watch_kill_due(timer->data);
+    tg_survivors_due(timer->data);
 }
 
 static void on_liveness(uv_timer_t *timer)
@@ -279,6 +280,7 @@ static int open_store(struct tg_broker *b, const struct tg_broker_options *o, ch
     if (err)
         snprintf(why, size, "%s", tg_store_why(b->store));
     tg_queue_set_heavy(&b->queue, b->config.backfill_mb);
+    tg_queue_set_order(&b->queue, b->config.strict, b->config.ageing_ms);
     b->next_id = tg_store_next_id(b->store);
     return err;
 }
@@ -309,6 +311,7 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         snprintf(why, size, "%s", tg_store_why(b->store)[0] ? tg_store_why(b->store) : strerror(-err));
         return err;
     }
+    tg_outputs_sweep(b);
     err = tg_socket_open(b);
     if (err)
         snprintf(why, size, "%s: %s", b->socket_path, strerror(-err));
@@ -335,8 +338,11 @@ static void close_loop(struct tg_broker *b)
     struct tg_ticket **lists[] = {q->waiters, q->holders, q->parked, q->aside};
     const size_t n[] = {q->n_waiters, q->n_holders, q->n_parked, q->n_aside};
     for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
-        for (size_t j = 0; j < n[i]; j++)
+        for (size_t j = 0; j < n[i]; j++) {
             tg_watch_stop(lists[i][j]);
+            tg_survivors_drop(lists[i][j]);
+            tg_cancel_over(lists[i][j]);
+        }
     }
     uv_walk(&b->loop, close_handle, NULL);
     uv_run(&b->loop, UV_RUN_DEFAULT);
@@ -363,6 +369,7 @@ static void tear_down(struct tg_broker *b)
     tg_queue_done(&b->queue);
     free(b->fresh);
     free(b->grants);
+    tg_ends_done(&b->ends);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)

@@ -30,8 +30,7 @@ json_t *tg_ops_state_reply(const char *state)
     return json_pack("{s:b,s:s}", "ok", 1, "state", state);
 }
 
-/* U1: everybody's own tickets; root's are everybody. */
-static bool may_touch(const struct tg_peer *peer, const struct tg_ticket *t)
+bool tg_ops_may_touch(const struct tg_peer *peer, const struct tg_ticket *t)
 {
     return peer->uid == 0 || peer->uid == t->uid;
 }
@@ -49,7 +48,7 @@ struct tg_ticket *tg_ops_named(struct tg_broker *b, const struct tg_peer *peer, 
         *ret_error = tg_error_reply(TG_ERR_GONE, "there is no ticket %llu", (unsigned long long)id);
         return NULL;
     }
-    if (!may_touch(peer, t)) {
+    if (!tg_ops_may_touch(peer, t)) {
         *ret_error = tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)id,
                                     (unsigned)t->uid);
         return NULL;
@@ -86,110 +85,6 @@ static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *
         return tg_ops_store_refused(b);
     tg_peer_detach(t);
     return tg_ops_state_reply("PARKED");
-}
-
-static json_t *released_reply(unsigned n)
-{
-    return json_pack("{s:b,s:i}", "ok", 1, "released", (int)n);
-}
-
-/* The answer to done; a job that used far more than it said is told so (M14). */
-static json_t *done_reply(unsigned n, uint64_t peak_mb, uint64_t est_mb)
-{
-    char note[200];
-    json_t *reply = released_reply(n);
-    if (tg_growth_is_over(peak_mb, est_mb)) {
-        snprintf(note, sizeof(note), "it used %llu MB, its estimate was %llu MB", (unsigned long long)peak_mb,
-                 (unsigned long long)est_mb);
-        json_object_set_new(reply, "note", json_string(note));
-    }
-    return reply;
-}
-
-/* Its row is in the history already: the pidfd was quicker. */
-static json_t *done_late(struct tg_broker *b, uint64_t id, uint64_t status, uint64_t peak_mb)
-{
-    struct tg_filled filled;
-    if (tg_store_fill_status(b->store, id, (int64_t)status, peak_mb, &filled) != 0)
-        return tg_ops_store_refused(b);
-    if (filled.found)
-        tg_waits_status(b, id, (int64_t)status);
-    return done_reply(0, filled.peak_mb, filled.est_mb);
-}
-
-static json_t *op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
-{
-    uint64_t id;
-    uint64_t status;
-    uint64_t peak_mb = 0;
-    if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id))
-        return tg_ops_usage("done", "ticket must be the number of a ticket");
-    if (tg_field_u64(m, "status", 0, UINT32_MAX, &status))
-        return tg_ops_usage("done", "status must be a wait status");
-    if (tg_field_u64(m, "peak_mb", 0, TG_EST_MAX_MB, &peak_mb) == -EINVAL)
-        return tg_ops_usage("done", "peak_mb must be a size in MB, or null");
-    struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    if (!t)
-        return done_late(b, id, status, peak_mb);
-    if (!may_touch(peer, t))
-        return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)id,
-                              (unsigned)t->uid);
-    /* The word of a nested wrapper, or of somebody confused, must not free what still runs. */
-    if (!tg_watch_is_dead(b, t))
-        return tg_error_reply(TG_ERR_BUSY, "the owner of ticket %llu, process %d, has not ended",
-                              (unsigned long long)id, (int)t->owner.pid);
-    enum tg_outcome outcome = t->cancelled ? TG_OUTCOME_CANCELLED : TG_OUTCOME_DONE;
-    tg_growth_saw(b, t, peak_mb);
-    uint64_t peak = t->peak_mb;
-    uint64_t est = t->est_mb;
-    if (tg_life_end(b, t, outcome, (int64_t)status, TG_ERR_GONE, "its owner has ended") != 0)
-        return tg_ops_store_refused(b);
-    return done_reply(1, peak, est);
-}
-
-static json_t *op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
-{
-    int64_t pid;
-    if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid))
-        return tg_ops_usage("release", "pid must be a process number above 1");
-    struct tg_ticket *t = tg_queue_by_pid(&b->queue, (pid_t)pid);
-    if (!t)
-        return released_reply(0);
-    if (!may_touch(peer, t))
-        return tg_error_reply(TG_ERR_DENIED, "the ticket of process %d belongs to user %u", (int)pid,
-                              (unsigned)t->uid);
-    if (tg_life_end(b, t, TG_OUTCOME_RELEASED, -1, TG_ERR_GONE, "it was released") != 0)
-        return tg_ops_store_refused(b);
-    return released_reply(1);
-}
-
-/* A run that holds is told to end; its ticket ends with it. */
-static json_t *cancel_run(struct tg_broker *b, struct tg_ticket *t)
-{
-    int err = tg_watch_cancel(b, t);
-    if (err == -ESRCH)
-        return tg_ops_state_reply("HOLD"); /* it has just ended; the event is on its way */
-    if (err)
-        return tg_error_reply(TG_ERR_DENIED, "ticket %llu: process %d cannot be signalled: %s",
-                              (unsigned long long)t->id, (int)t->owner.pid, strerror(-err));
-    if (!t->cancelled) {
-        t->cancelled = true;
-        tg_life_touch(b, t);
-    }
-    return tg_ops_state_reply("HOLD");
-}
-
-static json_t *op_cancel(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
-{
-    json_t *error = NULL;
-    struct tg_ticket *t = tg_ops_named(b, peer, m, "cancel", &error);
-    if (!t)
-        return error;
-    if (t->state == TG_HOLD && t->kind == TG_KIND_RUN)
-        return cancel_run(b, t);
-    if (tg_life_end(b, t, TG_OUTCOME_CANCELLED, -1, TG_ERR_CANCELLED, "it was cancelled") != 0)
-        return tg_ops_store_refused(b);
-    return tg_ops_state_reply("DONE");
 }
 
 static json_t *op_prio(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
@@ -241,6 +136,7 @@ static json_t *set_config(struct tg_broker *b, const char *key, const char *valu
     }
     b->config = changed;
     tg_queue_set_heavy(&b->queue, changed.backfill_mb);
+    tg_queue_set_order(&b->queue, changed.strict, changed.ageing_ms);
     b->pass_due = true;
     return config_reply(&b->config, key);
 }
@@ -300,10 +196,10 @@ static const struct {
     const char *name;
     tg_op *handle;
 } OPS[] = {
-    {"ack", op_ack},       {"park", op_park},     {"done", op_done},          {"release", op_release},
-    {"status", op_status}, {"cancel", op_cancel}, {"prio", op_prio},          {"config", op_config},
-    {"stop", op_stop},     {"hold", tg_op_hold},  {"resume", tg_op_resume},   {"history", tg_op_history},
-    {"why", tg_op_why},    {"wait", tg_op_wait},  {"metrics", tg_op_metrics},
+    {"ack", op_ack},       {"park", op_park},        {"done", tg_op_done},       {"release", tg_op_release},
+    {"status", op_status}, {"cancel", tg_op_cancel}, {"prio", op_prio},          {"config", op_config},
+    {"stop", op_stop},     {"hold", tg_op_hold},     {"resume", tg_op_resume},   {"history", tg_op_history},
+    {"why", tg_op_why},    {"wait", tg_op_wait},     {"metrics", tg_op_metrics},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

@@ -12,6 +12,9 @@
 /* Returns the answer, or NULL: it has been sent, will be sent by a later event, or there is none. */
 typedef json_t *tg_op(struct tg_broker *b, struct tg_peer *peer, const json_t *m);
 
+tg_op tg_op_done; /* ops_end.c */
+tg_op tg_op_release;
+tg_op tg_op_cancel;
 tg_op tg_op_hold;
 tg_op tg_op_resume;
 tg_op tg_op_history;
@@ -19,6 +22,8 @@ tg_op tg_op_why;
 tg_op tg_op_wait;
 tg_op tg_op_metrics;
 
+/* U1: everybody's own tickets; root's are everybody. */
+bool tg_ops_may_touch(const struct tg_peer *peer, const struct tg_ticket *t);
 /* The ticket a message names, which must be the caller's or the caller root (U1); NULL and the refusal. */
 struct tg_ticket *tg_ops_named(struct tg_broker *b, const struct tg_peer *peer, const json_t *m,
                                const char *op, json_t **ret_error);

@@ -25,9 +25,13 @@ struct request {
     struct tg_estimate estimate;
     uint32_t max_conc;
     uint32_t slots;
+    bool strict;
     char tenant[TG_TENANT_BYTES + 8];
     char *cmd; /* owned, like cwd */
     char *cwd;
+    bool reaper; /* its parent adopts the orphans of its tree */
+    bool detached;
+    struct tg_kin kin;
     const char *parent; /* borrowed from the message, or NULL */
     const char *key;    /* "": none */
     bool tell_existing; /* that key in use: say by whom, instead of refusing */
@@ -73,6 +77,7 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     uint64_t est = UINT64_MAX;
     uint64_t max_conc = TG_UNLIMITED;
     uint64_t slots = 1;
+    uint64_t time_ms = UINT64_MAX;
     if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid) || pid == getpid())
         return refuse(
             ret_error, TG_ERR_USAGE,
@@ -86,6 +91,8 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     if (!err)
         err = read_number(m, "slots", 0, TG_SLOTS_MAX, &slots, ret_error);
     if (!err)
+        err = read_number(m, "time_ms", 0, TG_TIME_MAX_MS, &time_ms, ret_error);
+    if (!err)
         err = read_number(m, "ticket", 0, INT64_MAX, &ticket, ret_error); /* a hint; the owner decides */
     if (err)
         return err;
@@ -94,6 +101,16 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     r->estimate.est_mb = est != UINT64_MAX ? est : 0;
     r->max_conc = (uint32_t)max_conc;
     r->slots = (uint32_t)slots;
+    r->estimate.time_source = time_ms != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_NONE;
+    r->estimate.time_ms = time_ms != UINT64_MAX ? time_ms : 0;
+    return 0;
+}
+
+static int read_flags(const json_t *m, struct request *r, json_t **ret_error)
+{
+    if (tg_field_bool(m, "reaper", &r->reaper) == -EINVAL ||
+        tg_field_bool(m, "detached", &r->detached) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "reaper and detached must be true or false, or null");
     return 0;
 }
 
@@ -116,6 +133,8 @@ static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **re
     const char *tenant = NULL;
     const char *cmd = "";
     const char *cwd = "";
+    if (tg_field_bool(m, "strict", &r->strict) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "strict must be true or false, or null");
     if (tg_field_string(m, "tenant", TG_TENANT_BYTES, &tenant) == -EINVAL || (tenant && !tenant[0]))
         return refuse(ret_error, TG_ERR_USAGE, "tenant must be a text of 1 to 256 bytes, or null");
     if (tg_field_string(m, "cmd", TG_REQUEST_MAX_BYTES, &cmd) == -EINVAL ||
@@ -145,11 +164,11 @@ static void request_done(struct request *r)
 }
 
 /* The owner's identity, and that it is the caller's to name. */
-static int find_owner(struct tg_broker *b, const struct tg_peer *peer, const struct request *r,
+static int find_owner(struct tg_broker *b, const struct tg_peer *peer, struct request *r,
                       struct tg_owner *ret, json_t **ret_error)
 {
     uid_t uid;
-    int err = tg_owner_of(&b->root, r->pid, ret);
+    int err = tg_owner_and_kin(&b->root, r->pid, ret, &r->kin);
     if (!err && geteuid() != 0 && peer->uid != 0)
         err = tg_proc_uid(&b->root, r->pid, &uid) ? -ESRCH : uid == peer->uid ? 0 : -EPERM;
     if (!err)
@@ -180,7 +199,12 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     if (tg_parse_u64(id_text, 1, INT64_MAX, &id))
         return NULL;
     struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
-    return t && t->state == TG_HOLD && !tg_watch_is_dead(b, t) ? t : NULL;
+    if (!t || t->state != TG_HOLD)
+        return NULL;
+    /* Its command has just ended: does the caller's tree keep it? Who keeps a ticket must not wait for it. */
+    if (!t->main_ended && tg_watch_is_dead(b, t))
+        tg_survivors_main_ended(b, t, -1);
+    return tg_queue_by_id(&b->queue, id);
 }
 
 struct ancestry {
@@ -289,6 +313,13 @@ static void already_held(struct tg_broker *b, struct tg_peer *peer, struct tg_ti
     tg_peer_reply(peer, tg_ops_hold_reply(b, t, "already"));
 }
 
+/* Who belongs to it besides the owner (A4). */
+static void set_family(struct tg_ticket *t, const struct request *r)
+{
+    t->session = r->kin.session;
+    t->reaper = r->reaper ? r->kin.parent : 0;
+}
+
 /* A7: the old place. A changed request replaces the old one. */
 static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request *r, struct tg_ticket *t)
 {
@@ -304,10 +335,13 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     row.time_source = r->estimate.time_source;
     row.slots = r->slots;
     row.max_conc = r->max_conc;
+    row.strict = r->strict;
+    set_family(&row, r);
     bool same = t->state == TG_WAIT && t->prio == r->prio && t->est_mb == r->estimate.est_mb &&
                 t->slots == r->slots && t->max_conc == r->max_conc &&
                 t->est_source == r->estimate.est_source && t->time_ms == r->estimate.time_ms &&
-                t->time_source == r->estimate.time_source;
+                t->time_source == r->estimate.time_source && t->session == row.session &&
+                t->reaper == row.reaper && t->strict == r->strict;
     if (t->saved && !same && tg_store_update(b->store, &row) != 0) {
         tg_broker_store_failed(b);
         return tg_error_reply(TG_ERR_STORE, "the store refused (%s)", tg_store_why(b->store));
@@ -320,6 +354,8 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     t->time_ms = row.time_ms;
     t->time_source = row.time_source;
     t->max_conc = row.max_conc;
+    t->strict = row.strict;
+    set_family(t, r);
     tg_queue_set_request(&b->queue, t, r->prio, r->estimate.est_mb, r->slots);
     if (t->state != TG_WAIT)
         tg_queue_set_state(&b->queue, t, TG_WAIT);
@@ -348,6 +384,9 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     t->time_source = r->estimate.time_source;
     t->slots = r->slots;
     t->max_conc = r->max_conc;
+    t->strict = r->strict;
+    t->detached = r->detached;
+    set_family(t, r);
     t->asked_boot_ms = tg_clock_boot_ms();
     t->asked_wall_ms = tg_clock_wall_ms();
     if (tg_watch_start(b, t) == -ESRCH) {
@@ -390,7 +429,7 @@ static struct tg_ticket *ticket_of_owner(struct tg_broker *b, const struct tg_ow
         (t->owner.start_ticks == owner->start_ticks &&
          memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0 && !tg_watch_is_dead(b, t)))
         return t;
-    tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "its owner has ended");
+    tg_survivors_main_ended(b, t, -1);
     return NULL;
 }
 
@@ -405,7 +444,8 @@ static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request 
         already_held(b, peer, t);
         return NULL;
     }
-    struct tg_ticket *parent = held_parent(b, r);
+    /* What outlives its terminal outlives the ticket it was started under too. */
+    struct tg_ticket *parent = r->detached ? NULL : held_parent(b, r);
     if (parent)
         return tg_ops_hold_reply(b, parent, "nested");
     if (t)
@@ -421,6 +461,8 @@ void tg_ops_admit(struct tg_broker *b, struct tg_peer *peer, const json_t *messa
     int err = read_kind(message, &r, &reply);
     if (!err)
         err = read_numbers(message, &r, &reply);
+    if (!err)
+        err = read_flags(message, &r, &reply);
     if (!err)
         err = read_texts(message, &r, peer->uid, &reply);
     if (!err)

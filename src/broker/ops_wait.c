@@ -142,7 +142,7 @@ void tg_waits_ended(struct tg_broker *b, const struct tg_ticket *t, enum tg_outc
     }
 }
 
-void tg_waits_status(struct tg_broker *b, uint64_t ticket, int64_t status)
+void tg_waits_status(struct tg_broker *b, uint64_t ticket, enum tg_outcome outcome, int64_t status)
 {
     struct tg_wait *next;
     for (struct tg_wait *w = TAILQ_FIRST(&b->waits); w; w = next) {
@@ -150,7 +150,7 @@ void tg_waits_status(struct tg_broker *b, uint64_t ticket, int64_t status)
         struct one **at = find(w, ticket);
         for (; at && at < w->by_ticket + w->n && (*at)->ticket == ticket; at++) {
             if ((*at)->stage == ENDED && (*at)->outcome != TG_OUTCOME_CANCELLED)
-                (*at)->outcome = TG_OUTCOME_DONE;
+                (*at)->outcome = outcome;
             settle(w, *at, status);
         }
         answer_if_over(w);

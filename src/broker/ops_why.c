@@ -69,6 +69,8 @@ static const char *unit_of(enum tg_why why)
         return "tickets";
     case TG_WHY_GATE_CLOSED:
         return "overtakings";
+    case TG_WHY_RESERVED:
+        return "ms";
     default:
         return NULL;
     }
@@ -95,8 +97,9 @@ static uint64_t share(const struct tg_ticket *t, enum tg_why why, const struct t
     switch (why) {
     case TG_WHY_SLOTS:
         return t->slots;
+    case TG_WHY_BUDGET: /* counts what was booked, whatever is in use */
+        return t->est_mb;
     case TG_WHY_MEMORY:
-    case TG_WHY_BUDGET:
         return t->est_mb > t->resident_mb ? t->est_mb : t->resident_mb;
     case TG_WHY_LOAD:
         return t->slots > 0 ? t->slots : 1;
@@ -185,6 +188,7 @@ static json_t *waiting(struct tg_broker *b, const struct tg_ticket *t)
     if (t->state == TG_WAIT && !t->on_hold) {
         tg_admit_each(b, &gates, &usage, visit, &l);
     } else {
+        tg_queue_settle(&b->queue, l.now_ms);
         l.ahead = tg_queue_ahead(&b->queue, t);
         for (size_t i = 0; i < l.ahead && i < LIST_MAX; i++)
             json_array_append_new(l.list, tg_status_ticket(b->queue.waiters[i], l.now_ms));
@@ -196,6 +200,8 @@ static json_t *waiting(struct tg_broker *b, const struct tg_ticket *t)
         if (v.kind != TG_QUEUE)
             b->pass_due = true; /* the machine has changed since the last decision */
     }
+    const bool start_known = v.start_known;
+    const uint64_t start_in_ms = v.start_in_ms;
     json_t *reply = begin(t->id, tg_ticket_state_name(t->state), why, text);
     set(reply, "numbers", numbers(&v));
     set_number(reply, "position", l.ahead + 1);
@@ -204,7 +210,9 @@ static json_t *waiting(struct tg_broker *b, const struct tg_ticket *t)
     explain_blocker(b, &gates, &usage, reply, &v);
     int err = set_holders(b, reply, v.why, &gates, l.now_ms);
     set(reply, "gates", tg_status_gates(b, &gates, &usage));
-    set(reply, "job", tg_status_ticket(t, l.now_ms));
+    json_t *job = tg_status_ticket(t, l.now_ms);
+    set(job, "expected_start_ms", start_known ? json_integer((json_int_t)start_in_ms) : json_null());
+    set(reply, "job", job);
     if (!err)
         return reply;
     json_decref(reply);

@@ -67,6 +67,7 @@ static void enqueue(struct tg_peer *peer)
 /* Nothing more comes from this client: its tickets are told. */
 static void let_go(struct tg_peer *peer)
 {
+    tg_cancel_peer_gone(peer);
     while (peer->tickets) {
         struct tg_ticket *t = peer->tickets;
         tg_peer_detach(t);
@@ -344,7 +345,7 @@ bool tg_peers_sweep(struct tg_broker *b)
         next = TAILQ_NEXT(peer, link);
         if (peer->out_bytes == 0 && peer->in.used == 0)
             continue;
-        if (now - peer->moved_ms < STUCK_MS || peer->queued) {
+        if (now - peer->moved_ms < STUCK_MS || peer->queued || peer->awaits) {
             left = true;
             continue;
         }

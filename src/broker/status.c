@@ -101,6 +101,8 @@ json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const str
     set(gates, "pressure", pressure);
     set_number(gates, "backfill_mb", g->backfill_mb);
     set_number(gates, "overtake_bound", g->overtake_bound);
+    set(gates, "strict", json_boolean(g->strict));
+    set_number_or_null(gates, "ageing_ms", b->config.ageing_ms, b->config.ageing_ms > 0);
     set(gates, "draining", json_boolean(b->config.drain));
     return gates;
 }
@@ -121,12 +123,13 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_number_or_null(o, "time_ms", t->time_ms, t->time_ms > 0);
     set_text(o, "time_source", tg_source_name(t->time_source));
     set_number(o, "slots", t->slots);
+    set(o, "strict", json_boolean(t->strict));
     set_number_or_null(o, "max_conc", t->max_conc, t->max_conc != TG_UNLIMITED);
     set_text(o, "cmd", t->cmd);
     set_text(o, "cwd", t->cwd);
     set(o, "key", t->key[0] ? json_string_nocheck(t->key) : json_null());
     set_number(o, "asked_wall_ms", t->asked_wall_ms);
-    set_text(o, "liveness", t->watch ? "known" : "unknown");
+    set_text(o, "liveness", t->watch || t->main_ended ? "known" : "unknown");
     return o;
 }
 
@@ -140,6 +143,11 @@ static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
     set(o, "over_estimate", json_boolean(t->over_estimate));
     set_text(o, "verdict", tg_verdict_kind_name(t->verdict));
     set(o, "cancelled", json_boolean(t->cancelled));
+    set(o, "detached", json_boolean(t->detached));
+    set(o, "main_ended", json_boolean(t->main_ended));
+    set_number_or_null(o, "main_status", (uint64_t)t->main_status, t->main_status >= 0);
+    set_number(o, "survivors", t->main_ended ? t->n_survivors : 0);
+    set_number(o, "let_go", t->n_let_go);
     return o;
 }
 
@@ -149,6 +157,7 @@ static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
     set_text(o, "state", tg_ticket_state_name(t->state));
     set_number(o, "waited_ms", tg_sat_sub_u64(now_ms, t->asked_boot_ms));
     set_number(o, "overtaken", t->overtaken);
+    set(o, "prio_now", json_integer(t->level));
     set(o, "on_hold", json_boolean(t->on_hold));
     return o;
 }
@@ -169,6 +178,8 @@ static void set_why(const struct tg_broker *b, json_t *o, const struct tg_ticket
         why = tg_why_name(v->why);
         tg_explain_wait(v, ahead, verdict, sizeof(verdict));
     }
+    set_number_or_null(o, "expected_start_ms", v->start_in_ms,
+                       v->start_known && !tg_admit_not_asked(b, t, NULL));
     set_number(o, "position", ahead + 1);
     set_number(o, "ahead", ahead);
     set_text(o, "why", why);

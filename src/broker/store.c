@@ -43,10 +43,9 @@ static const char *const SQL[N_STATEMENTS] = {
                 " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
     /* Two for one: a history that is too long shrinks, in steps nobody notices (P8). */
     [PRUNE] = "DELETE FROM history WHERE seq IN (SELECT seq FROM history ORDER BY seq LIMIT 2)",
-    [FILL] =
-        "UPDATE history SET status=?2,outcome=CASE outcome WHEN 'cancelled' THEN outcome ELSE 'done' END,"
-        "peak_mb=max(peak_mb,?3) WHERE id=?1 AND status IS NULL AND outcome IN ('owner "
-        "died','lost','cancelled')",
+    [FILL] = "UPDATE history SET status=?2,outcome=CASE outcome WHEN 'cancelled' THEN outcome ELSE ?4 END,"
+             "peak_mb=max(peak_mb,?3) WHERE id=?1 AND status IS NULL AND outcome IN ('owner "
+             "died','lost','cancelled')",
     [USED] = "SELECT est_mb,peak_mb FROM history WHERE id=?1",
     [SAME] = "SELECT uid,peak_mb,ran_ms,outcome,status FROM history WHERE cmd=?1 AND cwd=?2 AND job_key=?3"
              " ORDER BY id DESC LIMIT ?4",
@@ -242,13 +241,14 @@ int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome 
     return err;
 }
 
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, uint64_t peak_mb,
-                         struct tg_filled *ret)
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, enum tg_outcome outcome,
+                         uint64_t peak_mb, struct tg_filled *ret)
 {
     struct tg_filled filled = {0};
     bind_int(s->stmt[FILL], 1, id);
     sqlite3_bind_int64(s->stmt[FILL], 2, status);
     bind_int(s->stmt[FILL], 3, peak_mb);
+    bind_text(s->stmt[FILL], 4, tg_outcome_name(outcome));
     int err = step(s, FILL);
     if (err)
         return err;
@@ -393,6 +393,15 @@ static int ask_text(struct tg_store *s, const char *sql, char *ret, size_t size)
     if (!err)
         snprintf(ret, size, "%s", text_of(st, 0));
     sqlite3_finalize(st);
+    return err;
+}
+
+int tg_store_oldest(struct tg_store *s, uint64_t *ret)
+{
+    int64_t id = 0;
+    int err = ask_number(s, "SELECT coalesce((SELECT min(id) FROM history),9223372036854775807)", &id);
+    if (!err)
+        *ret = (uint64_t)id;
     return err;
 }
 

@@ -21,14 +21,20 @@ struct tg_store;
 
 /* How a ticket ended; the text in the history is tg_outcome_name. */
 enum tg_outcome {
-    TG_OUTCOME_DONE,       /* the wrapper told the status */
+    TG_OUTCOME_DONE,       /* the wrapper told the status, and the command ended by itself */
     TG_OUTCOME_OWNER_DIED, /* seen by the pidfd; done may still tell the status */
     TG_OUTCOME_RELEASED,
     TG_OUTCOME_CANCELLED,
-    TG_OUTCOME_LOST,    /* died while no broker ran */
-    TG_OUTCOME_UNKNOWN, /* nobody could tell for too long whether the owner lives */
+    TG_OUTCOME_LOST,      /* died while no broker ran */
+    TG_OUTCOME_UNKNOWN,   /* nobody could tell for too long whether the owner lives */
+    TG_OUTCOME_SIGNALLED, /* like done, but a signal ended it */
+    TG_OUTCOME_KILLED,    /* SIGKILL that was not our cancel: why is not known */
+    TG_OUTCOME_OOM,       /* SIGKILL while the kernel killed for lack of memory (E10) */
+    TG_OUTCOMES,
 };
 const char *tg_outcome_name(enum tg_outcome outcome);
+/* What a wait status says; oom: its wrapper saw that memory had run out. */
+enum tg_outcome tg_outcome_of_status(int64_t status, bool oom);
 
 /* What opening found. */
 struct tg_store_report {
@@ -70,9 +76,10 @@ struct tg_filled {
     uint64_t est_mb;
     uint64_t peak_mb;
 };
-/* done for a ticket that has ended already: fills in its status once, and raises its peak. */
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, uint64_t peak_mb,
-                         struct tg_filled *ret);
+/* done for a ticket that has ended already: fills in its status once, and the outcome that follows from it
+ * unless it was cancelled, and raises its peak. */
+int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, enum tg_outcome outcome,
+                         uint64_t peak_mb, struct tg_filled *ret);
 
 /* What the last runs of one user's command (same command, directory and key) used. */
 #define TG_LEARN_PEAKS 5u
@@ -126,6 +133,9 @@ int tg_store_history_page(struct tg_store *s, uint64_t before_seq, uint32_t limi
 /* The row of a ticket that has ended: calls take once. 0; -ENOENT: there is none (any more); -errno. */
 int tg_store_history_find(struct tg_store *s, uint64_t id,
                           bool (*take)(void *ctx, const struct tg_history *row), void *ctx);
+
+/* The smallest number in the history, or INT64_MAX when that is empty. 0 or -errno. */
+int tg_store_oldest(struct tg_store *s, uint64_t *ret);
 
 int tg_store_config_set(struct tg_store *s, const char *key, const char *value);
 int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),

@@ -3,9 +3,11 @@
 #include "broker/store_file.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define QUARANTINES_MAX 1000u
@@ -25,8 +27,26 @@ const char *tg_outcome_name(enum tg_outcome outcome)
         return "lost";
     case TG_OUTCOME_UNKNOWN:
         return "liveness unknown";
+    case TG_OUTCOME_SIGNALLED:
+        return "signalled";
+    case TG_OUTCOME_KILLED:
+        return "killed";
+    case TG_OUTCOME_OOM:
+        return "oom";
+    case TG_OUTCOMES:
+        break;
     }
     return "?";
+}
+
+enum tg_outcome tg_outcome_of_status(int64_t status, bool oom)
+{
+    int s = (int)status;
+    if (!WIFSIGNALED(s))
+        return TG_OUTCOME_DONE;
+    if (WTERMSIG(s) != SIGKILL)
+        return TG_OUTCOME_SIGNALLED;
+    return oom ? TG_OUTCOME_OOM : TG_OUTCOME_KILLED;
 }
 
 int tg_store_new_uuid(char ret[TG_STORE_UUID_BYTES])

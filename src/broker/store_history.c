@@ -45,11 +45,8 @@ static char *text(sqlite3_stmt *st, int at, size_t max)
 static bool outcome(sqlite3_stmt *st, int at, enum tg_outcome *ret)
 {
     const char *t = (const char *)sqlite3_column_text(st, at);
-    for (int i = TG_OUTCOME_DONE; t; i++) {
-        const char *name = tg_outcome_name((enum tg_outcome)i);
-        if (strcmp(name, "?") == 0)
-            break;
-        if (strcmp(t, name) == 0) {
+    for (int i = TG_OUTCOME_DONE; t && i < TG_OUTCOMES; i++) {
+        if (strcmp(t, tg_outcome_name((enum tg_outcome)i)) == 0) {
             *ret = (enum tg_outcome)i;
             return true;
         }

@@ -90,5 +90,7 @@ struct tg_candidate tg_ticket_candidate(const struct tg_ticket *t)
                                  .est_mb = t->est_mb,
                                  .slots = t->slots,
                                  .max_conc = t->max_conc,
-                                 .overtaken = t->overtaken};
+                                 .overtaken = t->overtaken,
+                                 .time_ms = t->time_ms,
+                                 .strict = t->strict};
 }

@@ -13,14 +13,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <tidegate/policy.h>
 
 #include "machine/proc.h"
 #include "proto/fields.h"
 
+struct tg_cancel;
 struct tg_peer;
+struct tg_survivor;
 struct tg_watch;
+struct tg_line;
 
 /* The numbers stand in the store: never renumber. */
 enum tg_ticket_state { TG_WAIT = 1, TG_PARKED = 2, TG_HOLD = 3 };
@@ -29,6 +33,7 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 /* Bounds of what one ticket may carry; the broker refuses (requests) or drops (rows of the store) more. */
 #define TG_EST_MAX_MB (UINT64_C(1) << 43)
 #define TG_SLOTS_MAX 1000000u
+#define TG_TIME_MAX_MS UINT64_C(3153600000000) /* 100 years */
 #define TG_TENANT_BYTES 256u
 #define TG_CMD_BYTES 1024u
 #define TG_CWD_BYTES 4096u
@@ -38,6 +43,8 @@ enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 enum tg_source { TG_SOURCE_NONE = 0, TG_SOURCE_STATED = 1, TG_SOURCE_LEARNED = 2, TG_SOURCE_DEFAULT = 3 };
 const char *tg_source_name(enum tg_source source);
 #define TG_PARENT_BYTES 128u
+
+TAILQ_HEAD(tg_ticket_list, tg_ticket);
 
 struct tg_ticket {
     /* Kept in the store. */
@@ -53,18 +60,20 @@ struct tg_ticket {
     uint32_t overtaken;
     enum tg_verdict_kind verdict; /* of the grant; TG_QUEUE before it */
     enum tg_source est_source;
-    uint64_t time_ms; /* how long it will run; 0: not known */
-    enum tg_source time_source;
-    bool acked;          /* the client has read its HOLD */
-    bool cancelled;      /* a running command was told to end */
-    bool on_hold;        /* a person keeps it back; its place stays */
-    bool detached;       /* it outlives the terminal, its output is kept */
-    pid_t session;       /* of the owner, when it was granted: who left it has detached on purpose */
-    bool main_ended;     /* the command has ended, processes it started have not (A4) */
-    int32_t main_status; /* its wait status then; -1: not known */
-    uint64_t peak_mb;    /* largest resident size of its tree that was seen */
-    char *key;           /* what makes two requests the same thing, or "" */
-    char *tenant;        /* owned; valid UTF-8 without control characters, like cmd and cwd */
+    uint64_t time_ms;           /* how long it will run; 0: not known */
+    enum tg_source time_source; /* stated with time_ms 0: it is not known, and nobody is to guess */
+    bool strict;                /* it takes its place by arrival alone and passes nobody */
+    bool acked;                 /* the client has read its HOLD */
+    bool cancelled;             /* a running command was told to end */
+    bool on_hold;               /* a person keeps it back; its place stays */
+    bool detached;              /* it outlives the terminal, its output is kept */
+    pid_t session;              /* of the owner, when it asked: who left it has detached on purpose */
+    pid_t reaper;               /* its parent, which adopts the orphans of its tree; 0: there is none */
+    bool main_ended;            /* the command has ended, processes it started have not (A4) */
+    int32_t main_status;        /* its wait status then; -1: not known */
+    uint64_t peak_mb;           /* largest resident size of its tree that was seen */
+    char *key;                  /* what makes two requests the same thing, or "" */
+    char *tenant;               /* owned; valid UTF-8 without control characters, like cmd and cwd */
     char *cmd;
     char *cwd;
     uint64_t asked_boot_ms; /* CLOCK_BOOTTIME, for durations; order never comes from a clock */
@@ -73,19 +82,33 @@ struct tg_ticket {
     uint64_t held_wall_ms;
 
     /* Known to this process alone. */
-    bool saved;     /* the store has a row of it */
-    bool reply_due; /* its admit has not been answered yet */
-    bool adopted;   /* came from the store at the start and has not been asked for again */
-    bool dirty;     /* the store's row lags behind (it refused); written again later */
-    size_t place;   /* index among the holders, the parked ones or those on hold */
+    bool saved;      /* the store has a row of it */
+    bool reply_due;  /* its admit has not been answered yet */
+    bool adopted;    /* came from the store at the start and has not been asked for again */
+    bool dirty;      /* the store's row lags behind (it refused); written again later */
+    int64_t ends_ms; /* of a holder: when it should end (CLOCK_BOOTTIME), TG_NEVER when that is not known */
+    size_t place;    /* index among the holders, the parked ones or those on hold */
     uint64_t pass_no;
     struct tg_verdict judged;  /* by pass number pass_no */
     uint64_t resident_mb;      /* of its process tree, when last measured */
     uint64_t peak_kept_ms;     /* monotonic; when the store last heard of a new peak */
     bool over_estimate;        /* it used far more than it said, and that was told */
-    uint64_t kill_at_ms;       /* monotonic; 0: no cancellation runs */
     uint64_t unknown_since_ms; /* monotonic; 0: its death is an event */
     struct tg_watch *watch;
+    int64_t level;  /* of a waiter: its priority and what waiting has added to it */
+    uint64_t round; /* its turn within the level (rank.h); stays when it leaves, for when it comes back */
+    int64_t moves;  /* see turns.c, like line */
+    struct tg_line *line;
+    TAILQ_ENTRY(tg_ticket) in_line;
+    bool main_kept;   /* the store knows that the command has ended and the ticket goes on */
+    bool awaits_word; /* the command has ended, its wrapper has not said yet whether anything is left */
+    bool main_oom;    /* the command was killed for lack of memory, its wrapper says */
+    struct tg_survivor *survivors; /* processes of its tree, besides the owner, whose death is awaited */
+    uint32_t n_survivors;
+    uint32_t n_let_go;          /* that have left its session, when last looked for */
+    bool owner_stopped;         /* the owner was, then */
+    uint64_t look_again_ms;     /* monotonic; 0: its survivors need not be looked for before one ends */
+    struct tg_cancel *cancel;   /* NULL: no cancellation runs */
     struct tg_peer *peer;       /* who waits for the answer */
     struct tg_ticket *key_next; /* of those whose key has the same hash */
     struct tg_ticket *peer_next;

@@ -12,7 +12,7 @@
 /* A ticket ends: life.c says so, before the ticket is freed. status < 0: not known (yet). */
 void tg_waits_ended(struct tg_broker *b, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status);
 /* The wrapper of a command that had ended before tells its status. */
-void tg_waits_status(struct tg_broker *b, uint64_t ticket, int64_t status);
+void tg_waits_status(struct tg_broker *b, uint64_t ticket, enum tg_outcome outcome, int64_t status);
 /* The client is gone. */
 void tg_waits_drop(struct tg_peer *peer);
 /* Nobody told a status in time: answers without it. */

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Death as an event (A4): a pidfd for every owner, in the loop. Where no descriptor can be had, the owner is
- * asked for once a second, and after --liveness-limit without an answer it is given up (L10). Signals go
- * through tg_owner_signal alone, which checks the identity first (L8, L13). Nothing here reaps (L14).
+ * asked for once a second, and after --liveness-limit without an answer it is given up (L10). What an owner
+ * leaves behind is not known here. Nothing here reaps (L14).
  */
 #include "broker/broker.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "broker/log.h"
 
 #define UNKNOWN_CHECK_MS 1000u
-#define KILL_AFTER_MS 5000u
 
 struct tg_watch {
     uv_poll_t poll;
@@ -30,7 +28,7 @@ static void on_death(uv_poll_t *poll, int status, int events)
     struct tg_watch *w = poll->data;
     struct tg_broker *b = poll->loop->data;
     b->served_ms = tg_broker_now_ms(b);
-    tg_life_ended(b, w->ticket, TG_OUTCOME_OWNER_DIED, "its owner has ended");
+    tg_survivors_main_ended(b, w->ticket, -1);
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -101,10 +99,10 @@ bool tg_watch_is_dead(struct tg_broker *b, const struct tg_ticket *t)
 /* One owner without a descriptor: tries to get one, or its death; true while it stays so. */
 static bool still_unknown(struct tg_broker *b, struct tg_ticket *t)
 {
-    if (t->watch)
+    if (t->watch || t->main_ended)
         return false;
     if (tg_watch_start(b, t) == -ESRCH) {
-        tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "its owner has ended");
+        tg_survivors_main_ended(b, t, -1);
         return false;
     }
     if (t->watch)
@@ -141,35 +139,4 @@ void tg_watch_check_unknown(struct tg_broker *b)
     left |= check_list(b, (struct tg_ticket *const *const *)&q->aside, &q->n_aside);
     if (left)
         tg_broker_arm(b, &b->liveness_timer, UNKNOWN_CHECK_MS);
-}
-
-int tg_watch_cancel(struct tg_broker *b, struct tg_ticket *t)
-{
-    int err = tg_owner_signal(&b->root, &t->owner, SIGTERM, true);
-    if (err)
-        return err;
-    if (t->kill_at_ms == 0)
-        t->kill_at_ms = tg_broker_now_ms(b) + KILL_AFTER_MS;
-    if (!uv_is_active((uv_handle_t *)&b->kill_timer))
-        tg_broker_arm(b, &b->kill_timer, KILL_AFTER_MS);
-    return 0;
-}
-
-void tg_watch_kill_due(struct tg_broker *b)
-{
-    uint64_t now = tg_broker_now_ms(b);
-    uint64_t next = UINT64_MAX;
-    for (size_t i = 0; i < b->queue.n_holders; i++) {
-        struct tg_ticket *t = b->queue.holders[i];
-        if (t->kill_at_ms == 0)
-            continue;
-        if (t->kill_at_ms <= now) {
-            tg_owner_signal(&b->root, &t->owner, SIGKILL, true);
-            t->kill_at_ms = now + KILL_AFTER_MS; /* again, should it have been stopped from ending */
-        }
-        if (t->kill_at_ms < next)
-            next = t->kill_at_ms;
-    }
-    if (next != UINT64_MAX)
-        tg_broker_arm(b, &b->kill_timer, next - now);
 }

@@ -1,36 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tidegate cancel: one call for every state (V5). A waiter leaves the queue; the command of a holder gets
- * TERM and, five seconds later, KILL, and its ticket ends when it does.
+ * tidegate cancel: one call for every state (V5). A waiter leaves the queue. The command of a holder gets
+ * TERM, with all that it started, and KILL after the grace; the call returns when nobody is left, or says who
+ * survived.
  */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/parse.h"
+
 static const char verb[] = "cancel";
+
+#define GRACE_MS 5000u
+#define GRACE_MAX_MS UINT64_C(86400000)
+/* The broker gives up 5 s after its first KILL; it may have much to do. */
+#define ANSWER_MS 30000u
+
+static bool read_grace(const char *text, uint64_t *ret)
+{
+    if (tg_parse_duration_ms(text, ret) == 0 && *ret <= GRACE_MAX_MS)
+        return true;
+    tg_usage_error(verb,
+                   "the grace is %s, but must be a whole number with ms, s, m, h or d (seconds when there is "
+                   "none), at most a day",
+                   tg_shown(text));
+    return false;
+}
+
+static bool read_arguments(int argc, char **argv, uint64_t *ret_ticket, uint64_t *ret_grace_ms)
+{
+    static const struct tg_option options[] = {{0, "grace", true}, {0, NULL, false}};
+    struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
+    const char *id = NULL;
+    for (;;) {
+        int option = tg_next_option(&o);
+        if (option == TG_OPTIONS_ERROR || (option == 0 && !read_grace(o.value, ret_grace_ms)))
+            return false;
+        if (option != TG_OPTIONS_END)
+            continue;
+        if (o.at >= argc)
+            break;
+        if (id) {
+            tg_usage_error(verb, "takes ID, one argument, but got %s too", tg_shown(argv[o.at]));
+            return false;
+        }
+        id = argv[o.at++];
+    }
+    if (id)
+        return tg_arg_ticket(verb, id, ret_ticket);
+    tg_usage_error(verb, "needs ID, one argument");
+    return false;
+}
+
+/* Asks, and again when the broker dies in between: the next one goes on with what was begun. */
+static int ask(struct tg_client *c, const json_t *request, uint64_t grace_ms, json_t **ret)
+{
+    int err = -ECONNRESET;
+    for (int attempt = 0; attempt < 3 && err == -ECONNRESET; attempt++) {
+        err = tg_client_connect(c);
+        if (!err)
+            err = tg_client_send(c, request);
+        if (!err)
+            err = tg_client_recv(c, tg_deadline_ns(grace_ms + ANSWER_MS), ret);
+    }
+    return err;
+}
+
+static int show(uint64_t ticket, const json_t *reply)
+{
+    const json_t *survivors = json_object_get(reply, "survivors");
+    char list[400] = "";
+    size_t used = 0, i;
+    json_t *pid;
+    if (json_array_size(survivors) == 0) {
+        printf("ticket %" PRIu64 " is cancelled\n", ticket);
+        return tg_flushed(verb, TG_EXIT_OK);
+    }
+    json_array_foreach(survivors, i, pid)
+    {
+        if (used < sizeof(list) - 24)
+            used += (size_t)snprintf(list + used, sizeof(list) - used, " %" JSON_INTEGER_FORMAT,
+                                     json_integer_value(pid));
+    }
+    tg_complain(verb, "ticket %" PRIu64 ": %zu processes do not end, though they were killed:%s", ticket,
+                json_array_size(survivors), list);
+    return TG_EXIT_FAILED;
+}
 
 int tg_verb_cancel(int argc, char **argv)
 {
     struct tg_client c;
     json_t *reply;
-    uint64_t ticket;
-    if (argc != 2)
-        return tg_usage_error(verb, "needs ID, one argument, but got %d", argc - 1);
-    if (!tg_arg_ticket(verb, argv[1], &ticket))
+    uint64_t ticket, grace_ms = GRACE_MS;
+    if (!read_arguments(argc, argv, &ticket, &grace_ms))
         return TG_EXIT_USAGE;
     if (!tg_open_client(verb, &c, true))
         return TG_EXIT_FAILED;
-    int code = tg_ask(verb, &c, json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket), &reply);
-    if (code == TG_EXIT_OK) {
-        const char *state = "";
-        (void)tg_field_string(reply, "state", 16, &state);
-        printf("ticket %" PRIu64 " %s\n", ticket,
-               strcmp(state, "HOLD") == 0 ? "is told to end (TERM, then KILL after 5 s)" : "is cancelled");
-        code = tg_flushed(verb, code);
+    json_t *request = json_pack("{s:s,s:I,s:I}", "op", "cancel", "ticket", (json_int_t)ticket, "grace_ms",
+                                (json_int_t)grace_ms);
+    int err = request ? ask(&c, request, grace_ms, &reply) : tg_client_fail(&c, -ENOMEM, "no memory");
+    json_decref(request);
+    int code = err ? tg_report(verb, &c, err) : show(ticket, reply);
+    if (!err)
         json_decref(reply);
-    }
     tg_client_done(&c);
     return code;
 }

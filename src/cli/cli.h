@@ -41,6 +41,7 @@ int tg_verb_why(int argc, char **argv);
 int tg_verb_wait(int argc, char **argv);
 int tg_verb_metrics(int argc, char **argv);
 int tg_verb_cancel(int argc, char **argv);
+int tg_verb_output(int argc, char **argv);
 int tg_verb_prio(int argc, char **argv);
 int tg_verb_hold(int argc, char **argv);
 int tg_verb_resume(int argc, char **argv);
@@ -52,6 +53,7 @@ int tg_verb_stop(int argc, char **argv);
 int tg_verb_replay(int argc, char **argv);
 int tg_verb_demo(int argc, char **argv);
 int tg_verb_engine(int argc, char **argv); /* engine.c has the table of the verbs below it */
+int tg_verb_engine_serve(int argc, char **argv);
 
 /* True when called by the prototype's name, nx_swarm_queue: verdict lines are then the prototype's. */
 extern bool tg_prototype;

@@ -18,6 +18,8 @@ static const struct tg_verb verbs[] = {
      "measure the engine on this machine in a few seconds; JSON lines"},
     {"dump", tg_verb_engine_dump, "--ring FILE | --control FILE | --log FILE [--json] [--all]",
      "show what a buffer of the wire holds"},
+    {"serve", tg_verb_engine_serve, "--socket PATH [--slots N] [--workers N] [--tenant UID=T[:QUOTA]]...",
+     "an engine that other processes submit to, each through a ring of its own"},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -61,7 +61,9 @@ static void format_result(char *to, size_t size, const json_t *row)
     uint64_t n;
     const char *outcome = "?";
     (void)tg_field_string(row, "outcome", 32, &outcome);
-    if (strcmp(outcome, "cancelled") != 0 && tg_field_u64(row, "exit", 0, 255, &n) == 0)
+    if (strcmp(outcome, "oom") == 0)
+        snprintf(to, size, "oom");
+    else if (strcmp(outcome, "cancelled") != 0 && tg_field_u64(row, "exit", 0, 255, &n) == 0)
         snprintf(to, size, "exit %" PRIu64, n);
     else if (strcmp(outcome, "cancelled") != 0 && tg_field_u64(row, "signal", 1, 127, &n) == 0)
         snprintf(to, size, "signal %" PRIu64, n);

@@ -10,9 +10,11 @@
 
 static const struct tg_verb verbs[] = {
     {"run", tg_verb_run,
-     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--timeout DUR] [--key K [--if-exists "
-     "join|refuse|replace]] [-q|-v] -- CMD...",
+     "[-p LEVEL] [-m SIZE] [-t TENANT] [--slots N] [--time DUR] [--strict] [--timeout DUR] [--key K "
+     "[--if-exists "
+     "join|refuse|replace]] [--detach] [-q|-v] -- CMD...",
      "wait for a turn, then run a command; exits as it did"},
+    {"output", tg_verb_output, "ID [-f]", "what a command run with --detach has written"},
     {"wait-admit", tg_verb_wait_admit, "PID PRIO EST_MB MAX_CONC MAX_WAIT_MS",
      "wait for a turn on behalf of a process (0 GRANT, 1 TIMEOUT)"},
     {"release", tg_verb_release, "PID", "give back what wait-admit got for a process"},
@@ -20,7 +22,8 @@ static const struct tg_verb verbs[] = {
     {"why", tg_verb_why, "[--json] ID", "what keeps a ticket waiting: the gate, its numbers, who holds"},
     {"wait", tg_verb_wait, "[--timeout DUR] ID... | --all",
      "return when tickets have ended; exits as the first that did not end with 0"},
-    {"cancel", tg_verb_cancel, "ID", "take a ticket out of the queue, or end its command"},
+    {"cancel", tg_verb_cancel, "ID [--grace DUR]",
+     "take a ticket out of the queue, or end its command and all that it started"},
     {"prio", tg_verb_prio, "ID LEVEL", "give a waiting ticket another priority"},
     {"hold", tg_verb_hold, "ID", "keep a waiting ticket back; it keeps its place and blocks nobody"},
     {"resume", tg_verb_resume, "ID", "let a ticket that is on hold wait for its turn again"},

@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/parse.h"
+#include "client/detach.h"
 #include "client/lookup.h"
 #include "client/run.h"
 
@@ -29,6 +31,7 @@ struct settings {
     bool verbose;
     bool waited;
     bool if_exists_given;
+    bool detach;
 };
 
 enum {
@@ -36,16 +39,20 @@ enum {
     OPT_MEMORY,
     OPT_TENANT,
     OPT_SLOTS,
+    OPT_TIME,
+    OPT_STRICT,
     OPT_TIMEOUT,
     OPT_KEY,
     OPT_IF_EXISTS,
     OPT_QUIET,
-    OPT_VERBOSE
+    OPT_VERBOSE,
+    OPT_DETACH
 };
 static const struct tg_option options[] = {
-    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},  {0, "slots", true},
-    {0, "timeout", true},    {'k', "key", true},    {0, "if-exists", true}, {'q', "quiet", false},
-    {'v', "verbose", false}, {0, NULL, false},
+    {'p', "priority", true}, {'m', "memory", true}, {'t', "tenant", true},   {0, "slots", true},
+    {0, "time", true},       {0, "strict", false},  {0, "timeout", true},    {'k', "key", true},
+    {0, "if-exists", true},  {'q', "quiet", false}, {'v', "verbose", false}, {0, "detach", false},
+    {0, NULL, false},
 };
 
 static bool read_memory(const char *text, uint64_t *ret)
@@ -107,6 +114,11 @@ static bool take_option(struct settings *s, int option, const char *value)
         return check_tenant(value);
     case OPT_SLOTS:
         return tg_arg_u64(verb, "the number of slots", value, 0, TG_SLOTS_MAX, &a->slots);
+    case OPT_TIME:
+        return tg_arg_duration(verb, "the time", value, &a->time_ms);
+    case OPT_STRICT:
+        a->strict = true;
+        return true;
     case OPT_TIMEOUT:
         return tg_arg_duration(verb, "the timeout", value, &a->wait_ms);
     case OPT_KEY:
@@ -117,6 +129,9 @@ static bool take_option(struct settings *s, int option, const char *value)
         return read_if_exists(value, &s->ask.if_exists);
     case OPT_QUIET:
         s->quiet = true;
+        return true;
+    case OPT_DETACH:
+        s->detach = true;
         return true;
     default:
         s->verbose = true;
@@ -222,13 +237,28 @@ static int exit_code(const struct tg_client *c, int err, bool exec_failed)
     return err == -ETIME ? TG_EXIT_WAITED : code;
 }
 
+/* Prints the ticket's number and leaves the job alone. */
+static int detach(struct tg_client *c, struct tg_run_ask *ask)
+{
+    uint64_t ticket;
+    ask->waiting = NULL;
+    ask->granted = NULL;
+    int err = tg_client_detach(c, ask, &ticket);
+    if (err)
+        return exit_code(c, err, false);
+    printf("%" PRIu64 "\n", ticket);
+    return tg_flushed(verb, TG_EXIT_OK);
+}
+
 int tg_verb_run(int argc, char **argv)
 {
     static struct settings s = {.ask = {.admit = {.prio = 2,
                                                   .est_mb = TG_NOT_STATED,
                                                   .max_conc = TG_NOT_STATED,
                                                   .slots = TG_NOT_STATED,
+                                                  .time_ms = TG_NOT_STATED,
                                                   .wait_ms = UINT64_MAX},
+                                        .alone = true,
                                         .waiting = show_waiting,
                                         .existing = show_existing,
                                         .granted = show_granted,
@@ -240,11 +270,20 @@ int tg_verb_run(int argc, char **argv)
         return code;
     if (!tg_open_client(verb, &c, true))
         return TG_EXIT_FAILED;
+    if (s.detach) {
+        code = detach(&c, &s.ask);
+        tg_client_done(&c);
+        return code;
+    }
     int status = 0;
-    bool exec_failed = false;
-    int err = tg_client_run(&c, &s.ask, &status, &exec_failed);
+    struct tg_run_end end;
+    int err = tg_client_run(&c, &s.ask, &status, &end);
+    if (!err && end.oom)
+        tg_complain(verb,
+                    "ticket %" PRIu64 ": OOM-killed (the kernel killed it, most likely, for lack of memory)",
+                    end.ticket);
     if (err)
-        code = exit_code(&c, err, exec_failed);
+        code = exit_code(&c, err, end.exec_failed);
     else
         code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     tg_client_done(&c);

@@ -38,6 +38,25 @@ static void print_row(const json_t *t, const char *state, const char *time_key)
            text_of(t, "tenant"), text_of(t, "cmd"));
 }
 
+/* A ticket whose command has ended is held by what that left behind. */
+static void print_holder(const json_t *t)
+{
+    bool ended = json_is_true(json_object_get(t, "main_ended"));
+    uint64_t survivors = number(t, "survivors"), let_go = number(t, "let_go");
+    print_row(t,
+              json_is_true(json_object_get(t, "cancelled")) ? "ending"
+              : ended                                       ? "left"
+                                                            : "holds",
+              "held_ms");
+    if (ended)
+        printf("        survivors: %" PRIu64 ", processes that its command started and left behind",
+               survivors);
+    if (ended && let_go > 0)
+        printf(" (%" PRIu64 " more have left its session and hold nothing)", let_go);
+    if (ended)
+        printf("\n");
+}
+
 static void print_waiter(const json_t *t)
 {
     char state[32] = "parked";
@@ -108,7 +127,7 @@ static void print_human(const json_t *reply)
     if (json_array_size(holders) + json_array_size(waiters) > 0)
         printf("\n%6s  %-8s %-8s %8s %8s %8s  %-10s %s\n", "ID", "STATE", "PRIO", "MEMORY", "SINCE", "PID",
                "TENANT", "COMMAND");
-    json_array_foreach(holders, i, t) print_row(t, "holds", "held_ms");
+    json_array_foreach(holders, i, t) print_holder(t);
     json_array_foreach(waiters, i, t) print_waiter(t);
     printf("\nbroker %s, pid %" PRIu64 ", on %s\n", text_of(broker, "version"), number(broker, "pid"),
            text_of(broker, "socket"));

@@ -57,7 +57,8 @@ static int print_verdict(const struct tg_admit_ask *ask, const struct tg_admit_a
 
 int tg_verb_wait_admit(int argc, char **argv)
 {
-    struct tg_admit_ask ask = {.kind = verb, .slots = TG_NOT_STATED, .parent = getenv(TG_ENV_TICKET)};
+    struct tg_admit_ask ask = {
+        .kind = verb, .slots = TG_NOT_STATED, .time_ms = TG_NOT_STATED, .parent = getenv(TG_ENV_TICKET)};
     struct tg_admit_answer answer;
     struct tg_client c;
     char cmd[64];

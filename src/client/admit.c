@@ -44,13 +44,22 @@ static json_t *number_or_null(uint64_t n)
 static json_t *build_request(const struct tg_admit_ask *ask)
 {
     const char *parent = ask->parent && tg_ticket_env_valid(ask->parent) ? ask->parent : NULL;
-    return json_pack("{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:s*,s:s*}", "op", "admit", "kind",
-                     ask->kind, "pid", (int)ask->pid, "prio", (json_int_t)ask->prio, "est_mb",
-                     number_or_null(ask->est_mb), "max_conc", number_or_null(ask->max_conc), "slots",
-                     number_or_null(ask->slots), "tenant", shown_or_null(ask->tenant, SHOW_BYTES), "cmd",
-                     shown_or_null(ask->cmd ? ask->cmd : "", SHOW_BYTES), "cwd",
-                     shown_or_null(ask->cwd, SHOW_BYTES), "parent", parent, "key", ask->key, "if_exists",
-                     ask->key && ask->tell_existing ? "tell" : NULL);
+    json_t *request = json_pack(
+        "{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:s*,s:s*}", "op", "admit", "kind", ask->kind, "pid",
+        (int)ask->pid, "prio", (json_int_t)ask->prio, "est_mb", number_or_null(ask->est_mb), "max_conc",
+        number_or_null(ask->max_conc), "slots", number_or_null(ask->slots), "tenant",
+        shown_or_null(ask->tenant, SHOW_BYTES), "cmd", shown_or_null(ask->cmd ? ask->cmd : "", SHOW_BYTES),
+        "cwd", shown_or_null(ask->cwd, SHOW_BYTES), "parent", parent, "key", ask->key, "if_exists",
+        ask->key && ask->tell_existing ? "tell" : NULL);
+    if (request && ask->time_ms <= INT64_MAX)
+        json_object_set_new(request, "time_ms", number_or_null(ask->time_ms));
+    if (request && ask->strict)
+        json_object_set_new(request, "strict", json_true());
+    if (request && ask->reaper)
+        json_object_set_new(request, "reaper", json_true());
+    if (request && ask->detached)
+        json_object_set_new(request, "detached", json_true());
+    return request;
 }
 
 /* Copies a field as printable text, clipped. */

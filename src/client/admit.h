@@ -25,12 +25,16 @@ struct tg_admit_ask {
     uint64_t est_mb;  /* memory it will grow to, MB */
     uint64_t max_conc;
     uint64_t slots;
+    uint64_t time_ms; /* how long it will run; 0: that is not known, and the broker is not to guess */
+    bool strict;      /* its place is that of its arrival, and it passes nobody */
     const char *tenant;
     const char *cmd;    /* to show, any length */
     const char *cwd;    /* to show */
     const char *key;    /* what makes two requests the same thing (V8); see tg_key_valid */
     bool tell_existing; /* with that key in use: EXISTS is the answer, not -EEXIST */
     const char *parent; /* the value of TG_ENV_TICKET, which is checked; a malformed one is left out */
+    bool reaper;        /* the parent of pid is a child subreaper and does nothing else */
+    bool detached;      /* passes under nobody's ticket */
     uint64_t wait_ms;   /* how long to wait; 0: take the first answer; UINT64_MAX: as long as it takes */
 };
 

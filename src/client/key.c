@@ -3,6 +3,7 @@
 #include "client/key.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 
@@ -38,7 +39,11 @@ static int end_existing(struct tg_client *c, uint64_t ticket, uint64_t deadline_
     json_t *request = json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket);
     int err = request ? tg_client_call(c, request, &reply) : tg_client_fail(c, -ENOMEM, "no memory");
     struct tg_ended ended;
+    const char *state = "";
     json_decref(request);
+    if (!err && tg_field_string(reply, "state", 16, &state) == 0 && strcmp(state, "HOLD") == 0)
+        err = tg_client_fail(c, -EBUSY, "ticket %llu, which has the same key, could not be ended",
+                             (unsigned long long)ticket);
     json_decref(reply);
     if (!err)
         err = tg_client_wait(c, &ticket, 1, deadline_ns, &ended);

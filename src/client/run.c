@@ -15,6 +15,12 @@
 #include "base/clock.h"
 #include "client/forward.h"
 #include "client/lookup.h"
+#include "machine/oom.h"
+
+/* How much likelier than its wrapper a command is chosen when memory runs out, of 1000 (E8). */
+#define OOM_STEP 200
+/* How long the broker may take to look for what a command left, before the wrapper ends all the same. */
+#define LEFT_MS 1000u
 
 /* A command that was over at once and small has nothing to be told. */
 #define NOTE_AFTER_MS 1000u
@@ -56,12 +62,16 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     struct tg_admit_answer answer;
     struct tg_ended ended;
     bool joined;
+    static const struct tg_root machine = {.prefix = ""};
     admit.kind = "run";
     admit.pid = getpid();
+    admit.reaper = ask->alone;
+    admit.detached = ask->detached;
     /* A wrapper that dies while we wait takes us along; it may have died before this call. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != wrapper)
         _exit(125);
+    tg_oom_volunteer(&machine, OOM_STEP);
 
     int err = tg_admit_keyed(c, &admit, &keyed, &answer, &ended, &joined);
     if (!err && joined) {
@@ -98,13 +108,13 @@ static uint64_t largest_mb(void)
 }
 
 /* What the broker answers to done is for a person, and matters where much was used: then it is awaited. */
-static void hear_note(struct tg_client *c, const struct tg_run_ask *ask, uint64_t ticket)
+static void hear_answer(struct tg_client *c, const struct tg_run_ask *ask, uint64_t ticket, uint64_t ms)
 {
     json_t *reply;
     const char *note;
-    if (!ask->noted || tg_client_recv(c, tg_deadline_ns(TG_CLIENT_TELL_MS), &reply) != 0)
+    if (tg_client_recv(c, tg_deadline_ns(ms), &reply) != 0)
         return;
-    if (tg_field_string(reply, "note", 400, &note) == 0) {
+    if (ask->noted && tg_field_string(reply, "note", 400, &note) == 0) {
         char *shown = tg_display_text(note, 400);
         if (shown)
             ask->noted(ask->ctx, ticket, shown);
@@ -113,37 +123,64 @@ static void hear_note(struct tg_client *c, const struct tg_run_ask *ask, uint64_
     json_decref(reply);
 }
 
-/* Best effort: the broker sees the end by itself; this adds the wait status and the largest process. */
+/* Best effort: the broker sees the end by itself; this adds the wait status, the largest process, and whether
+ * anything is left. If so, we stay until the broker has looked: what has no mark is found as long as we are
+ * its parent. */
 static void report_done(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
-                        int status)
+                        const struct tg_run_end *end, int status)
 {
     uint64_t peak_mb = largest_mb();
     json_t *done = json_pack("{s:s,s:I,s:i,s:I}", "op", "done", "ticket", (json_int_t)report->ticket,
                              "status", status, "peak_mb", (json_int_t)peak_mb);
+    if (done && end->left_known)
+        json_object_set_new(done, "left", json_integer(end->left));
+    if (done && end->oom)
+        json_object_set_new(done, "oom", json_true());
     if (done)
         tg_client_tell(c, done);
     json_decref(done);
     bool was_long = tg_clock_boot_ms() - report->granted_boot_ns / 1000000 >= NOTE_AFTER_MS;
-    if (was_long || peak_mb >= NOTE_ABOVE_MB)
-        hear_note(c, ask, report->ticket);
+    if (end->left || was_long || peak_mb >= NOTE_ABOVE_MB)
+        hear_answer(c, ask, report->ticket, end->left ? LEFT_MS : TG_CLIENT_TELL_MS);
 }
 
 static int judge(struct tg_client *c, const struct report *report, int status, int *ret_status,
-                 bool *ret_exec_failed)
+                 struct tg_run_end *end)
 {
     if (status < 0)
         return tg_client_fail(c, -ECHILD, "somebody else has taken the command's wait status");
     if (report->stage == STAGE_REFUSED || report->stage == STAGE_NO_EXEC) {
-        *ret_exec_failed = report->stage == STAGE_NO_EXEC;
+        end->exec_failed = report->stage == STAGE_NO_EXEC;
         return tg_client_fail(c, report->err, "%s", report->text);
     }
     *ret_status = report->stage == STAGE_JOINED ? report->joined_status : status;
     return 0;
 }
 
-int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed)
+/* The wrapper, from the fork to the end of the command. */
+static int mind_command(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
+                        struct tg_forward *f, pid_t child, int *ret_status, struct tg_run_end *end)
+{
+    int status = tg_forward_wait(f, child);
+    tg_forward_end(f, child);
+    end->ticket = report->ticket;
+    end->left_known = f->adopts;
+    end->left = f->adopts && f->left;
+    end->oom = status >= 0 && tg_forward_was_oom(f, status);
+    char text[TG_CLIENT_TEXT_BYTES];
+    int err = judge(c, report, status, ret_status, end);
+    memcpy(text, c->text, sizeof(text));
+    if (report->ticket != 0 && status >= 0)
+        report_done(c, ask, report, end, status);
+    memcpy(c->text, text, sizeof(text));
+    return err;
+}
+
+int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status,
+                  struct tg_run_end *ret_end)
 {
     struct tg_forward f;
+    *ret_end = (struct tg_run_end){0};
     c->connect_by_ns = tg_deadline_ns(ask->admit.wait_ms);
     int err = tg_client_connect(c);
     if (err && err != -ETIMEDOUT) /* nobody lets us in: the child minds the limit, and says so */
@@ -153,6 +190,8 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
     if (report == MAP_FAILED)
         return tg_client_fail(c, -errno, "no memory: %s", strerror(errno));
     tg_forward_begin(&f);
+    /* After the connection: a broker that had to be started is nobody's orphan here. */
+    f.adopts = ask->alone && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
     pid_t wrapper = getpid();
     pid_t child = fork();
     if (child == 0) {
@@ -163,11 +202,7 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
         err = tg_client_fail(c, -errno, "cannot fork: %s", strerror(errno));
         tg_forward_restore(&f);
     } else {
-        int status = tg_forward_wait(&f, child);
-        tg_forward_end(&f, child);
-        err = judge(c, report, status, ret_status, ret_exec_failed);
-        if (report->ticket != 0 && status >= 0)
-            report_done(c, ask, report, status);
+        err = mind_command(c, ask, report, &f, child, ret_status, ret_end);
     }
     munmap(report, sizeof(*report));
     return err;

@@ -19,6 +19,10 @@ struct tg_run_ask {
     const char *path;            /* the executable (see lookup.h) */
     char *const *argv;           /* NULL at the end */
     enum tg_if_exists if_exists; /* when admit has a key; the status is then that of what was joined */
+    /* This process does nothing else: it becomes a child subreaper, so that it knows at the command's end
+     * whether anything that the command started is left (A4), and every child of it may be reaped. */
+    bool alone;
+    bool detached; /* the job outlives its terminal: a ticket of its own, wherever it is started */
     /* Called in the process that waits; NULL: nobody cares. */
     void (*existing)(void *ctx, const struct tg_admit_answer *answer, enum tg_if_exists then);
     void (*waiting)(void *ctx, const struct tg_admit_answer *now);
@@ -28,11 +32,21 @@ struct tg_run_ask {
     void *ctx;
 };
 
+/* How it ended, besides the wait status. */
+struct tg_run_end {
+    uint64_t ticket; /* 0: it was another's */
+    bool exec_failed;
+    bool left_known; /* it was alone */
+    bool left;       /* processes that the command started go on */
+    bool oom;        /* the kernel killed it, most likely, for lack of memory */
+};
+
 /* Asks, waits, runs the command, waits for its end and tells the broker. 0 and the wait status (as of
  * waitpid) when the command ran, or was ended by a signal while it waited for its turn. Else it never ran:
  *   -ETIME   waited longer than admit.wait_ms
- *   -ENOEXEC, -EACCES, -ENOENT, ... of execve, with *ret_exec_failed true
- *   an error of client.h. c->text says it in words. */
-int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status, bool *ret_exec_failed);
+ *   -ENOEXEC, -EACCES, -ENOENT, ... of execve, with ret_end->exec_failed true
+ *   an error of client.h. c->text says it in words. *ret_end is written in every case. */
+int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_status,
+                  struct tg_run_end *ret_end);
 
 #endif

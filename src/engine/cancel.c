@@ -42,6 +42,8 @@ static void cancelled(struct tg_engine *e, uint32_t slot)
     uint32_t route = tg_load_relaxed_u32(&e->side[slot].route); /* P1 */
     tg_bad_end_write(e, slot, TG_SLOT_EMPTY, NULL);
     tg_add_relaxed_u64(&e->cancelled, 1); /* C3 */
+    if (route & TG_CELL_SERVED)
+        tg_served_end(e, slot, TG_SLOT_EMPTY, NULL, NULL);
     if (route & TG_CELL_BATCHED)
         tg_fence_item_ended(e, e->side[slot].fence);
     tg_waiters_wake(e, slot);

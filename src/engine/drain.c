@@ -71,15 +71,23 @@ static void stop_accepting(struct tg_engine *e)
     tg_futex_wake_all(&e->space_event);
 }
 
+/* What everybody learns who waits for an item that did not run. */
+static void tell_handed_back(struct tg_engine *e, uint32_t slot)
+{
+    tg_add_relaxed_u64(&e->handed_back, 1); /* C3 */
+    tg_bad_end_write(e, slot, TG_SLOT_EMPTY, NULL);
+    if (tg_load_relaxed_u32(&e->side[slot].route) & TG_CELL_SERVED) /* P1 */
+        tg_served_end(e, slot, TG_SLOT_EMPTY, NULL, NULL);
+    tg_waiters_wake(e, slot);
+}
+
 /* One slot that did not run. The workers are gone. */
 static void hand_back(struct tg_engine *e, uint32_t slot)
 {
     uint32_t from;
     if (!tg_slot_try_cancel(&e->ring[slot], &from))
         return;
-    tg_add_relaxed_u64(&e->handed_back, 1); /* C3 */
-    tg_bad_end_write(e, slot, TG_SLOT_EMPTY, NULL);
-    tg_waiters_wake(e, slot);
+    tell_handed_back(e, slot);
     if (!tg_is_foreign(e, slot))
         tg_slot_release(e, NULL, slot);
 }
@@ -109,9 +117,7 @@ static void hand_back_rest(struct tg_engine *e)
                 hand_back(e, s);
         } else if (status == TG_SLOT_WAIT_IO) {
             if (tg_io_cancel(e, s, tg_load_acquire_u64(&e->side[s].generation))) {
-                tg_add_relaxed_u64(&e->handed_back, 1); /* C3 */
-                tg_bad_end_write(e, s, TG_SLOT_EMPTY, NULL);
-                tg_waiters_wake(e, s);
+                tell_handed_back(e, s);
                 tg_slot_release(e, NULL, s);
             }
         } else if (status == TG_SLOT_YIELD || (scan && tg_status_in(status, TG_FROM_CLAIM))) {
@@ -182,6 +188,11 @@ int tg_engine_close(struct tg_engine *e, uint64_t timeout_ns, struct tg_drain_re
 {
     if (!e)
         return 0;
+    pthread_mutex_lock(&e->drain_lock);
+    bool served = e->server != NULL;
+    pthread_mutex_unlock(&e->drain_lock);
+    if (served)
+        return -EBUSY;
     int r = tg_engine_drain(e, timeout_ns, ret);
     if (r == 0)
         tg_engine_free(e);

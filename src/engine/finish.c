@@ -41,6 +41,9 @@ static void freed_wake(struct tg_engine *e)
 {
     tg_add_seqcst_u32(&e->space_event, 1); /* D1 seq_cst: after the free entry; pairs with D2 in wait.c */
     tg_futex_wake_all(&e->space_event);
+    /* Y4 seq_cst: after the free entry; pairs with Y3 in serve.c. */
+    if (tg_load_seqcst_u32(&e->serve_starved) && tg_exchange_seqcst_u32(&e->serve_starved, 0))
+        tg_serve_wake(e);
 }
 
 static void flush_level(struct tg_worker *w, uint32_t level)
@@ -166,6 +169,8 @@ static void requeue(struct tg_worker *w, struct tg_claimed *c)
     }
     tg_store_seqcst_u32(&e->ring[c->slot].status, TG_SLOT_REQUEUE); /* S4 */
     tg_requeue(e, c->slot);
+    if (c->flags & TG_CELL_SERVED)
+        tg_served_back(e);
 }
 
 static void count_end(struct tg_worker *w, const struct tg_claimed *c, bool faulted)
@@ -182,12 +187,14 @@ static void count_end(struct tg_worker *w, const struct tg_claimed *c, bool faul
 }
 
 /* The last steps of a slot of ours: status, fence, waiter, free. */
-static void end_own(struct tg_worker *w, struct tg_claimed *c, uint32_t status)
+static void end_own(struct tg_worker *w, struct tg_claimed *c, uint32_t status, const struct tg_fault *fault)
 {
     struct tg_engine *e = w->engine;
     uint32_t fence = c->flags & TG_CELL_BATCHED ? e->side[c->slot].fence : TG_NO_SLOT;
     /* S3 seq_cst (release publishes the results, S6): also before the look at who waits (N2). */
     tg_store_seqcst_u32(&e->ring[c->slot].status, status);
+    if (c->flags & TG_CELL_SERVED)
+        tg_served_end(e, c->slot, status, fault, c->result);
     if (fence != TG_NO_SLOT)
         tg_fence_item_ended(e, fence);
     if (tg_attention(e))
@@ -219,6 +226,8 @@ void tg_finish(struct tg_worker *w, struct tg_claimed *c, int result, const stru
         return;
     case TG_OP_WAIT_IO:
         tg_io_park(e, c, c->payload.args[0]);
+        if (c->flags & TG_CELL_SERVED)
+            tg_served_back(e);
         return;
     default:
         break;
@@ -235,5 +244,5 @@ void tg_finish(struct tg_worker *w, struct tg_claimed *c, int result, const stru
     if (c->flags & TG_CELL_FOREIGN)
         end_foreign(w, c, status);
     else
-        end_own(w, c, status);
+        end_own(w, c, status, fault);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sleeping on a word and waking its sleepers, within one process. Every wait has a limit. */
+ * Sleeping on a word and waking its sleepers, within one process or (_shared) between two. Every wait has a
+ * limit. */
 #ifndef TG_ENGINE_FUTEX_H
 #define TG_ENGINE_FUTEX_H
 
@@ -22,6 +23,19 @@ static inline void tg_futex_wait(const uint32_t *word, uint32_t expected, uint64
 static inline void tg_futex_wake(const uint32_t *word, int count)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+/* The same between processes, on a word in shared memory. */
+static inline void tg_futex_wait_shared(const uint32_t *word, uint32_t expected, uint64_t limit_ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(limit_ns / 1000000000),
+                          .tv_nsec = (long)(limit_ns % 1000000000)};
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, &ts, NULL, 0);
+}
+
+static inline void tg_futex_wake_shared(const uint32_t *word, int count)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
 }
 
 static inline void tg_futex_wake_all(const uint32_t *word)

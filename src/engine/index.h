@@ -36,7 +36,8 @@
 #define TG_CELL_FOREIGN (1u << 30) /* a foreign host published this slot */
 #define TG_CELL_BATCHED (1u << 29) /* a fence counts this item */
 #define TG_CELL_SAMPLED (1u << 28) /* its publication time was recorded */
-#define TG_CELL_SLOT ((1u << 28) - 1u)
+#define TG_CELL_SERVED (1u << 27)  /* a client in another process published it */
+#define TG_CELL_SLOT ((1u << 27) - 1u)
 
 struct tg_index {
     /* Producers' line: tail is written by producers only. */

@@ -29,7 +29,10 @@
 #define TG_MAX_WORKERS 256u
 #define TG_MAX_HANDLERS 256u
 #define TG_WAIT_BUCKETS 64u
-#define TG_FREED_BATCH 16u
+/* Slots a worker keeps back before it returns them in one go: four lines of cells. A submitter that finds the
+ * level full looks at the very cells they come back in, so few large returns are far cheaper than many small.
+ */
+#define TG_FREED_BATCH 64u
 #define TG_HISTS (TG_PRIORITY_LEVELS + TG_TENANTS + TG_KINDS)
 
 /* Extension words of the control buffer (docs/abi.md). */
@@ -101,9 +104,10 @@ struct tg_claimed {
     uint32_t slot;
     uint32_t level;
     uint32_t tenant;
-    uint32_t flags; /* cell flags */
-    uint32_t from;  /* status it was claimed from */
-    uint32_t kind;  /* index of its opcode's counters */
+    uint32_t flags;                 /* cell flags */
+    uint32_t from;                  /* status it was claimed from */
+    uint32_t kind;                  /* index of its opcode's counters */
+    uint32_t result[TG_OP_RESULTS]; /* of a served item that is DONE */
 };
 
 struct tg_worker {
@@ -200,6 +204,18 @@ struct tg_engine {
     bool poller_started;
     uint32_t poller_event, poller_stop, poller_done;
     bool drained;
+
+    /* Serving other processes (serve.c); they outlive any server, because ending items look at them. */
+    struct tg_server *server;  /* under drain_lock */
+    struct tg_served **served; /* a slot's item in a client's ring; by its publisher */
+    /* Held by who looks at the clients' rings: the server's thread, or a worker that looks for work. */
+    pthread_mutex_t serve_lock;
+    struct tg_server *helped;         /* under serve_lock; NULL: no help wanted */
+    uint32_t has_server;              /* a hint of the same */
+    int serve_wake;                   /* eventfd of the server's thread; -1: never served */
+    uint32_t serve_starved;           /* 1: it sleeps until any slot is free */
+    uint32_t serve_closing;           /* guests that leave: items handed back may be cancelled now */
+    uint32_t serve_wants[TG_TENANTS]; /* 1: it sleeps until an item of the tenant ends */
 };
 
 /* ---- claim.c, scan.c ---- */
@@ -223,6 +239,9 @@ void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
 /* Puts a claimable slot (back) into its queue, by its route, and wakes who is needed. */
 void tg_requeue(struct tg_engine *e, uint32_t slot);
 void tg_ready_set(struct tg_engine *e, uint32_t level, uint32_t tenant);
+/* tg_engine_submit for the server: 12 arguments, and tg_served_end is called for item when it ends. */
+int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
+                     const uint32_t *args, struct tg_served *item, struct tg_ticket *ret_ticket);
 
 /* ---- run.c ---- */
 /* What a body ended with: an enum tg_op result, or one of these. */
@@ -281,6 +300,24 @@ bool tg_foreign_refuse(struct tg_engine *e, uint32_t slot);
 /* One look at every foreign slot; returns how many it found. */
 uint32_t tg_foreign_pass(struct tg_engine *e);
 
+/* ---- serve_item.c ---- */
+struct tg_served;
+/* A served item ended: DONE with its results (NULL: none), FAULT with the reason, EMPTY when it was
+ * cancelled. After its status and before its slot is released. */
+void tg_served_end(struct tg_engine *e, uint32_t slot, uint32_t status, const struct tg_fault *fault,
+                   const uint32_t *result);
+/* Takes what clients published, if nobody else is at it. False: nothing. */
+bool tg_serve_help(struct tg_engine *e);
+/* Wakes the server's thread. */
+void tg_serve_wake(struct tg_engine *e);
+/* A served item was handed back (REQUEUE, WAIT_IO): a server that could not cancel it may try again. */
+static inline void tg_served_back(struct tg_engine *e)
+{
+    /* Y13 seq_cst: after the status (S4); pairs with Y14 in serve_guest.c. */
+    if (tg_load_seqcst_u32(&e->serve_closing) != 0)
+        tg_serve_wake(e);
+}
+
 /* ---- open.c, handlers.c ---- */
 void tg_workers_join(struct tg_engine *e);
 void tg_engine_free(struct tg_engine *e);
@@ -313,7 +350,7 @@ static inline uint32_t tg_route_tenant(uint32_t route)
 {
     return route >> 8 & 0xFFu;
 }
-#define TG_ROUTE_FLAGS (TG_CELL_FOREIGN | TG_CELL_BATCHED | TG_CELL_SAMPLED)
+#define TG_ROUTE_FLAGS (TG_CELL_FOREIGN | TG_CELL_BATCHED | TG_CELL_SAMPLED | TG_CELL_SERVED)
 
 /* The rare ways (waiters, cancellers, settle, resize) announce themselves in one word. */
 static inline bool tg_attention(const struct tg_engine *e)

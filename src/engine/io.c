@@ -116,6 +116,8 @@ static void fault_waiting(struct tg_engine *e, uint32_t slot, int error)
         tg_foreign_forget(e, slot);
     }
     tg_slot_try_move(&e->ring[slot], 1u << TG_SLOT_WAIT_IO, TG_SLOT_FAULT, &from);
+    if (route & TG_CELL_SERVED)
+        tg_served_end(e, slot, TG_SLOT_FAULT, &fault, NULL);
     if (route & TG_CELL_BATCHED)
         tg_fence_item_ended(e, e->side[slot].fence);
     tg_waiters_wake(e, slot);

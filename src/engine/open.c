@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <tidegate/partition.h>
 
@@ -313,11 +314,15 @@ void tg_engine_free(struct tg_engine *e)
     free(e->stamp);
     free(e->home);
     free(e->indexed);
+    free(e->served);
+    if (e->serve_wake >= 0)
+        close(e->serve_wake);
     tg_io_close(e);
     tg_handlers_close(e);
     pthread_mutex_destroy(&e->log_lock);
     pthread_mutex_destroy(&e->resize_lock);
     pthread_mutex_destroy(&e->drain_lock);
+    pthread_mutex_destroy(&e->serve_lock);
     pthread_mutex_destroy(&e->io.lock);
     pthread_mutex_destroy(&e->handlers.lock);
     free(e);
@@ -331,6 +336,7 @@ static int build(struct tg_engine *e, const struct tg_engine_options *o)
     e->poll_us = o->poll_us;
     e->control_floor = o->flags & TG_ENGINE_UNRESTRICTED ? 0 : TG_CONTROL_OBSERVABLE_BASE;
     e->accepting = 1;
+    e->serve_wake = -1;
     set_sampling(e, o->latency_every);
     int r = take_ring(e, o);
     if (!r)
@@ -377,6 +383,7 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     pthread_mutex_init(&e->log_lock, NULL);
     pthread_mutex_init(&e->resize_lock, NULL);
     pthread_mutex_init(&e->drain_lock, NULL);
+    pthread_mutex_init(&e->serve_lock, NULL);
     pthread_mutex_init(&e->io.lock, NULL);
     pthread_mutex_init(&e->handlers.lock, NULL);
     r = build(e, &o);

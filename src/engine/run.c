@@ -5,6 +5,8 @@
  *
  * Rules kept: E5 (fence), E6 (isolation; a reason for every fault), E9 (log).
  */
+#include <string.h>
+
 #include "engine/internal.h"
 
 static int fault_of(struct tg_fault *fault, uint32_t reason, uint32_t detail)
@@ -96,7 +98,27 @@ static void run_printf(struct tg_engine *e, const struct tg_claimed *c)
     pthread_mutex_unlock(&e->log_lock);
 }
 
-static int run_handler(struct tg_worker *w, const struct tg_claimed *c, const struct tg_handler *h,
+/* What a client gets back of a built-in item: the word it wrote, as it stands right after. */
+static void built_in_result(struct tg_engine *e, struct tg_claimed *c)
+{
+    const uint32_t *a = c->payload.args;
+    uint64_t word = TG_CONTROL_OBSERVABLE_BASE;
+    if (c->kind == TG_OP_STORE_U32 || c->kind == TG_OP_ATOMIC_ADD)
+        word = a[1];
+    else if (c->kind == TG_OP_LOAD_U32)
+        word += a[1];
+    else if (c->kind == TG_OP_COMPARE_SWAP)
+        word += a[0];
+    else if (c->kind == TG_OP_DFA_STEP)
+        word += a[2];
+    else
+        return;
+    /* The body checked the same index; O1. */
+    if (word >= e->control_floor && word < e->control_words)
+        c->result[0] = tg_load_relaxed_u32(&e->control[word]);
+}
+
+static int run_handler(struct tg_worker *w, struct tg_claimed *c, const struct tg_handler *h,
                        const uint32_t *args, uint32_t arg_count, uint32_t *ret_resource,
                        struct tg_fault *fault)
 {
@@ -112,6 +134,8 @@ static int run_handler(struct tg_worker *w, const struct tg_claimed *c, const st
     if (r < 0 || r > TG_OP_WAIT_IO)
         return fault_of(fault, TG_FAULT_HANDLER, (uint32_t)r);
     *ret_resource = op.io_resource;
+    if (c->flags & TG_CELL_SERVED)
+        memcpy(c->result, op.result, sizeof(c->result));
     return r;
 }
 
@@ -196,11 +220,16 @@ int tg_run(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault)
                            tg_load_acquire_ptr((void *const *)(void *)&e->dfa)}; /* R1 again */
     c->kind = tg_opcode_kind(e, c->payload.opcode, &h);
     int r;
+    if (c->flags & TG_CELL_SERVED)
+        memset(c->result, 0, sizeof(c->result));
     if (c->kind < TG_OP_BATCH_FENCE)
         r = tg_op_builtin(&view, c->kind, c->payload.args, fault) ? TG_OP_FINISHED : TG_RAN_FAULT;
     else
         r = run_other(w, c, &view, h, fault);
-    if (r == TG_OP_FINISHED)
+    if (r == TG_OP_FINISHED) {
         tg_count(&w->counts.executions[c->kind]);
+        if (c->flags & TG_CELL_SERVED)
+            built_in_result(e, c);
+    }
     return r;
 }

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
-#define PREFETCH_AHEAD 6
+#define PREFETCH_AHEAD 12 /* slots; see PREFETCH_FAR in claim.c */
 
 static int check_item(uint32_t opcode, const uint32_t *args, uint64_t arg_count)
 {
@@ -72,8 +72,8 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
     }
     uint32_t next;
     if (tg_index_ahead(q, PREFETCH_AHEAD, &next)) {
-        __builtin_prefetch(&e->ring[next], 1);
-        __builtin_prefetch(&e->side[next], 1);
+        tg_prefetch_write(&e->ring[next]);
+        tg_prefetch_write(&e->side[next]);
     }
     return 0;
 }
@@ -104,10 +104,14 @@ static void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, ui
 /* Writes one slot and publishes it; the queue entry is the caller's. */
 static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t tenant,
                            uint32_t level, uint32_t opcode, const uint32_t *args, size_t arg_count,
-                           uint32_t fence)
+                           uint32_t fence, struct tg_served *served)
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
+    if (served) {
+        flags |= TG_CELL_SERVED;
+        e->served[slot] = served; /* before the status (S1); read by who ends the item */
+    }
     if (!(position & e->sample_mask) && e->sampling) {
         flags |= TG_CELL_SAMPLED;
         e->stamp[slot] = tg_clock_mono_ns();
@@ -122,7 +126,8 @@ static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position
 }
 
 static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t opcode,
-                      const uint32_t *args, uint32_t arg_count, struct tg_ticket *ret_ticket)
+                      const uint32_t *args, uint32_t arg_count, struct tg_served *served,
+                      struct tg_ticket *ret_ticket)
 {
     uint32_t slot;
     int r = take_slots(e, level, 1, &slot);
@@ -133,7 +138,7 @@ static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint
         tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */
     uint64_t position = tg_index_reserve_mp(q, 1);
     struct tg_ticket ticket = {e->side[slot].generation + 1, slot, 0};
-    uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT);
+    uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT, served);
     enter(e, q, position, cell);
     announce(e, level, tenant);
     if (ret_ticket)
@@ -147,14 +152,23 @@ int tg_engine_submit(struct tg_engine *e, uint32_t tenant, uint32_t priority, ui
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_item(opcode, args, arg_count);
-    return r ? r : submit_one(e, tenant, priority, opcode, args, arg_count, ret_ticket);
+    return r ? r : submit_one(e, tenant, priority, opcode, args, arg_count, NULL, ret_ticket);
+}
+
+int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
+                     const uint32_t *args, struct tg_served *item, struct tg_ticket *ret_ticket)
+{
+    int r = check_call(e, tenant, priority);
+    if (!r)
+        r = check_item(opcode, args, TG_ARGS_PER_SLOT);
+    return r ? r : submit_one(e, tenant, priority, opcode, args, TG_ARGS_PER_SLOT, item, ret_ticket);
 }
 
 int tg_engine_submit_load_miss(struct tg_engine *e, uint32_t resource, uint32_t prefetch,
                                struct tg_ticket *ret_ticket)
 {
     const uint32_t args[2] = {resource, prefetch != 0};
-    return submit_one(e, 0, TG_PRIORITY_CRITICAL, TG_OP_LOAD_MISS, args, 2, ret_ticket);
+    return submit_one(e, 0, TG_PRIORITY_CRITICAL, TG_OP_LOAD_MISS, args, 2, NULL, ret_ticket);
 }
 
 #define CHUNK 64u
@@ -168,13 +182,13 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
     uint64_t position = tg_index_reserve_mp(q, n);
     for (uint32_t i = 0; i < n; i++) {
         if (i + PREFETCH_AHEAD < n)
-            __builtin_prefetch(&e->ring[slots[i + PREFETCH_AHEAD]], 1);
+            tg_prefetch_write(&e->ring[slots[i + PREFETCH_AHEAD]]);
         if (items[i].opcode == TG_OP_BATCH_FENCE)
             tg_store_relaxed_u32(&e->fence_of[slots[i]], 0); /* F1 */
         if (ret_tickets)
             ret_tickets[i] = (struct tg_ticket){e->side[slots[i]].generation + 1, slots[i], 0};
         uint32_t cell = write_slot(e, slots[i], position + i, tenant, level, items[i].opcode, items[i].args,
-                                   items[i].arg_count, fence);
+                                   items[i].arg_count, fence, NULL);
         if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN))
             tg_index_fill_early(q, position + i, cell);
         else
@@ -217,7 +231,7 @@ static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, cons
             struct tg_index *q = tg_queue(e, level, tenant);
             uint64_t position = tg_index_reserve_mp(q, 1);
             uint32_t cell =
-                write_slot(e, fence, position, tenant, level, TG_OP_BATCH_FENCE, args, 2, TG_NO_SLOT);
+                write_slot(e, fence, position, tenant, level, TG_OP_BATCH_FENCE, args, 2, TG_NO_SLOT, NULL);
             enter(e, q, position, cell);
             announce(e, level, tenant);
             if (ret_fence)

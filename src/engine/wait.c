@@ -184,6 +184,7 @@ const char *tg_fault_text(uint32_t reason)
         "the IO side failed",
         "the slot's tenant or priority changed after publication",
         "the handler ended its thread",
+        "the server did not take the client's item",
     };
     return reason < sizeof(text) / sizeof(text[0]) ? text[reason] : "unknown reason";
 }

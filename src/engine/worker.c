@@ -58,6 +58,9 @@ static bool look_for_work(struct tg_worker *w)
     for (uint32_t looks = 1;; looks++) {
         if (claim(w))
             return true;
+        /* Y15 relaxed: a hint. */
+        if (tg_load_relaxed_u32(&e->has_server) && tg_serve_help(e) && claim(w))
+            return true;
         if (looks < LOOKS_BEFORE_POST && e->spin_us != 0) {
             tg_cpu_relax();
             continue;
@@ -100,8 +103,13 @@ static void work(struct tg_worker *w)
             run_current(w);
             continue;
         }
+        /* What was freed while looking (cancelled entries, prune in claim.c): nobody waits beside a sleeper.
+         */
+        tg_freed_flush(w);
         if (leaving(w))
             return;
+        if (tg_attention(e))
+            became_idle(w);
         for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
             tg_ready_tidy(e, l, tg_load_seqcst_u32(&e->ready[l])); /* K2 */
         tg_worker_sleep(w, SLEEP_LIMIT_NS);

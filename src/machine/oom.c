@@ -48,22 +48,21 @@ int tg_oom_kills(const struct tg_root *root, uint64_t *ret)
 void tg_oom_volunteer(const struct tg_root *root, int step)
 {
     char path[PATH_MAX], text[16];
-    bool negative;
     uint64_t v;
-    if (tg_text_read(root, SCORE_PATH, text, sizeof(text)) ||
-        tg_root_path(root, SCORE_PATH, path, sizeof(path)))
+    if (tg_root_path(root, SCORE_PATH, path, sizeof(path)))
         return;
-    const char *p = text;
-    negative = *p == '-';
-    p += negative;
-    if (tg_text_u64(&p, &v) || v > SCORE_MAX)
-        return;
-    int score = (negative ? -(int)v : (int)v) + step;
-    int n = snprintf(text, sizeof(text), "%d", score < SCORE_MAX ? score : SCORE_MAX);
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return;
-    if (write(fd, text, (size_t)n) != n)
-        errno = 0; /* not allowed here: then it stays as it was */
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    bool negative = text[0] == '-';
+    const char *p = text + negative;
+    if (tg_text_u64(&p, &v) == 0 && v <= SCORE_MAX) {
+        int score = (negative ? -(int)v : (int)v) + step;
+        int m = snprintf(text, sizeof(text), "%d", score < SCORE_MAX ? score : SCORE_MAX);
+        if (pwrite(fd, text, (size_t)m, 0) < 0)
+            errno = 0; /* not allowed here: then it stays as it was */
+    }
     close(fd);
 }

@@ -117,3 +117,40 @@ void tg_easy_book(struct tg_reservation *res, int64_t now, const struct tg_amoun
     if (!ends_by(now, run, res->start))
         tg_amount_sub(&res->beside, need);
 }
+
+void tg_forecast_begin(struct tg_forecast *f, const struct tg_timeline *running, const struct tg_amount *free,
+                       const struct tg_amount *owed, int64_t now)
+{
+    *f = (struct tg_forecast){.running = *running, .free = *free, .at = now};
+    if (owed)
+        f->owed = *owed;
+}
+
+/* What ends by the present time is part of what is free: the entries are not needed any more. */
+static void forget_past(struct tg_forecast *f)
+{
+    size_t past = lower(&f->running, f->at, true);
+    f->running.entry += past;
+    f->running.n -= past;
+    f->running.cap -= past;
+}
+
+int tg_forecast_next(struct tg_forecast *f, const struct tg_amount *need, int64_t run, int64_t *ret_start)
+{
+    struct tg_amount all = *need;
+    struct tg_reservation res;
+    int64_t end;
+    tg_amount_add(&all, &f->owed);
+    if (f->lost || tg_easy_reserve(&f->running, &f->free, &all, f->at, f->at, &res) != 0) {
+        f->lost = true;
+        return -ENODATA;
+    }
+    f->at = res.start;
+    f->free = res.beside;
+    f->owed = (struct tg_amount){{0}};
+    forget_past(f);
+    if (run != TG_NEVER && tg_add_i64(f->at, run, &end))
+        (void)tg_timeline_add(&f->running, end, 0, need); /* full: as if its end were not known */
+    *ret_start = f->at;
+    return 0;
+}

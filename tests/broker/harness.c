@@ -254,8 +254,13 @@ static ssize_t read_more(struct client *c, int ms)
 
 json_t *client_recv(struct client *c)
 {
+    return client_recv_within(c, PATIENCE_MS);
+}
+
+json_t *client_recv_within(struct client *c, unsigned ms)
+{
     json_t *message;
-    uint64_t end = now_ms() + PATIENCE_MS;
+    uint64_t end = now_ms() + ms;
     int rc;
     while ((rc = tg_frames_next(&c->in, &message)) == 0) {
         uint64_t now = now_ms();
@@ -461,4 +466,31 @@ void owner_kill(pid_t pid)
     CHECK(pid > 1);
     kill(pid, SIGKILL);
     CHECK_EQ(waitpid(pid, NULL, 0), pid);
+}
+
+pid_t owner_make_wrapped(pid_t *ret_wrapper, bool lingers)
+{
+    int fds[2];
+    pid_t owner = 0;
+    CHECK(pipe2(fds, O_CLOEXEC) == 0);
+    pid_t wrapper = fork();
+    CHECK(wrapper >= 0);
+    if (wrapper == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        syscall(SYS_close_range, 3u, (unsigned)fds[1] - 1, 0);
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        owner = owner_make();
+        if (write(fds[1], &owner, sizeof(owner)) != sizeof(owner))
+            _exit(1);
+        syscall(SYS_close_range, 3u, ~0u, 0);
+        waitpid(owner, NULL, 0);
+        while (lingers)
+            pause();
+        _exit(0);
+    }
+    close(fds[1]);
+    CHECK(read(fds[0], &owner, sizeof(owner)) == sizeof(owner));
+    close(fds[0]);
+    *ret_wrapper = wrapper;
+    return owner;
 }

@@ -77,6 +77,7 @@ void client_send(struct client *c, json_t *message); /* gives the reference up *
 void client_send_bytes(struct client *c, const void *bytes, size_t n);
 /* The next answer, within PATIENCE_MS; the caller owns it. */
 json_t *client_recv(struct client *c);
+json_t *client_recv_within(struct client *c, unsigned ms);
 /* Whether nothing comes for so long. */
 bool client_quiet(struct client *c, int ms);
 /* Whether the broker closes this connection, whatever it sends before. */
@@ -114,6 +115,9 @@ void end_with_parent(pid_t parent);
 /* A process that does nothing until it is killed (also when the test ends). */
 pid_t owner_make(void);
 void owner_kill(pid_t pid);
+/* The same below a wrapper as tidegate run has one: a child subreaper that reaps it and ends; one that
+ * lingers has to be killed. *ret_wrapper is a child of the test's. Ask for it with "reaper": true. */
+pid_t owner_make_wrapped(pid_t *ret_wrapper, bool lingers);
 
 uint64_t now_ms(void);
 /* Waits, at most PATIENCE_MS, until an expression holds. */

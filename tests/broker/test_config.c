@@ -39,6 +39,13 @@ static void n1_only_whole_values_are_taken(void)
         {"budget-mb", ""},
         {"budget-mb", "-5"},
         {"budget-mb", "OFF"},
+        {"strict", ""},
+        {"strict", "1"},
+        {"ageing", "0"},
+        {"ageing", ""},
+        {"ageing", "-1"},
+        {"ageing", "366d"},
+        {"ageing", "on"},
     };
     struct tg_config c;
     char why[300];
@@ -62,7 +69,8 @@ static void what_is_set_is_shown(void)
         {"load", "off", "off"},      {"load", "auto", "auto"},        {"floor-mb", "2G", "2048"},
         {"backfill-mb", "0", "0"},   {"default-mb", "512", "512"},    {"idle-exit", "5m", "300"},
         {"idle-exit", "0", "0"},     {"idle-exit", "250ms", "250ms"}, {"budget-mb", "8G", "8192"},
-        {"budget-mb", "off", "off"},
+        {"budget-mb", "off", "off"}, {"strict", "on", "on"},          {"strict", "off", "off"},
+        {"ageing", "10m", "600"},    {"ageing", "1500ms", "1500ms"},  {"ageing", "off", "off"},
     };
     struct tg_config c;
     char why[300], text[TG_CONFIG_VALUE_BYTES];
@@ -102,7 +110,7 @@ static void gates_follow_the_settings(void)
 static void a9_every_reason_has_words_with_its_numbers(void)
 {
     char text[400];
-    for (int why = TG_WHY_NONE; why <= TG_WHY_PRESSURE_UNKNOWN; why++) {
+    for (int why = TG_WHY_NONE; why <= TG_WHY_RESERVED; why++) {
         struct tg_verdict v = {
             .why = (enum tg_why)why, .need = 9000, .have = 6336, .limit = 7777, .blocker = 41};
         tg_explain_wait(&v, 2, text, sizeof(text));
@@ -111,6 +119,18 @@ static void a9_every_reason_has_words_with_its_numbers(void)
     struct tg_verdict v = {.why = TG_WHY_MEMORY, .need = 9000, .have = 6336};
     tg_explain_wait(&v, 2, text, sizeof(text));
     CHECK(strcmp(text, "waits for memory: needs 9000 MB, 6336 MB are free; 2 ahead") == 0);
+    v.start_known = true;
+    v.start_in_ms = 12301; /* rounded up */
+    tg_explain_wait(&v, 0, text, sizeof(text));
+    CHECK(strcmp(text, "waits for memory: needs 9000 MB, 6336 MB are free; can start in 12.4 s; 0 ahead") ==
+          0);
+    v = (struct tg_verdict){.why = TG_WHY_RESERVED, .blocker = 7, .have = 12300, .need = 180000};
+    tg_explain_wait(&v, 2, text, sizeof(text));
+    CHECK(strcmp(text,
+                 "waits behind ticket 7, which can start in 12.3 s: this one would run 3 min; 2 ahead") == 0);
+    v.need = 0;
+    tg_explain_wait(&v, 2, text, sizeof(text));
+    CHECK(strstr(text, "is not known (--time)"));
 }
 
 int main(void)

@@ -63,7 +63,7 @@ static void the_last_to_end_comes_first(void)
     CHECK_EQ(number_at(r, "rows.0.exit"), 3);
     CHECK(json_is_null(at(r, "rows.0.signal")));
     CHECK_EQ(number_at(r, "rows.1.signal"), 9);
-    CHECK_TEXT(text_at(r, "rows.1.outcome"), "done");
+    CHECK_TEXT(text_at(r, "rows.1.outcome"), "killed");
     CHECK_TEXT(text_at(r, "rows.2.outcome"), "cancelled");
     CHECK(json_is_null(at(r, "rows.2.held_wall_ms")) && json_is_null(at(r, "rows.2.ran_ms")));
     CHECK_EQ(number_at(r, "rows.0.prio"), -1);

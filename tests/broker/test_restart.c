@@ -195,6 +195,14 @@ static void l11_an_adopted_holder_can_be_released_and_cancelled(void)
     place_stop(&p, SIGTERM);
 }
 
+static bool is_cancelled(const struct place *p)
+{
+    json_t *s = status_of(p);
+    bool yes = json_is_true(at(s, "holders.0.cancelled"));
+    json_decref(s);
+    return yes;
+}
+
 /* A cancelled command that ignores TERM is killed after the grace, also by the next broker. */
 static void a_cancellation_outlives_its_broker(void)
 {
@@ -220,7 +228,8 @@ static void a_cancellation_outlives_its_broker(void)
     CHECK(read(fds[0], &byte, 1) == 1);
     client_open(&c, &p);
     CHECK_TEXT(admit(&c, "run", deaf, 0, 1, &ticket), "HOLD");
-    tell(&p, json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket));
+    client_send(&c, json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket));
+    EVENTUALLY(is_cancelled(&p));
     next_broker(&p);
     uint64_t begin = now_ms();
     int status;

@@ -209,7 +209,8 @@ static void step(int i)
     }
 }
 
-/* Every ticket that was seen stands in the history, once. */
+/* Every ticket that was seen stands in the history, once; so does one that came and went between two looks.
+ */
 static void check_history(void)
 {
     static unsigned times[IDS];
@@ -226,7 +227,7 @@ static void check_history(void)
         json_decref(r);
     } while (next > 0);
     for (uint64_t id = 1; id < n_ids; id++)
-        CHECK(times[id] == (before[id].state != NEVER));
+        CHECK(times[id] == 1 || (times[id] == 0 && before[id].state == NEVER));
     client_close(&c);
 }
 

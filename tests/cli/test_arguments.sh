@@ -37,6 +37,7 @@ n1_run() {
     refused "$v" "$TG" run --slots "$v" -- touch ran
     refused "$v" "$TG" run --slots="$v" -- touch ran
     refused "$v" "$TG" run --timeout "$v" -- touch ran
+    refused "$v" "$TG" run --time "$v" -- touch ran
   done
   for v in "" "a b" "ü" "$(printf 'x%.0s' {1..65})" a/b; do
     exits 2 "$TG" run -t "$v" -- touch ran
@@ -46,7 +47,10 @@ n1_run() {
 n2_units_are_whole() {
   local v
   for v in 1.5G 5GX G 1K 5Gb "5 G" 99999999999T; do refused "$v" "$TG" run -m "$v" -- touch ran; done
-  for v in 1.5s 5x s 5S 1hour 2h30m; do refused "$v" "$TG" run --timeout "$v" -- touch ran; done
+  for v in 1.5s 5x s 5S 1hour 2h30m; do
+    refused "$v" "$TG" run --timeout "$v" -- touch ran
+    refused "$v" "$TG" run --time "$v" -- touch ran
+  done
 }
 n4_large_values_do_not_wrap() {
   refused 8796093022209 "$TG" wait-admit $$ 0 8796093022209 1 0
@@ -65,7 +69,7 @@ n5_zero_is_documented() {
 wrong_shapes_are_named() {
   local words
   for words in "wait-admit" "wait-admit 1 2 3 4" "wait-admit 1 2 3 4 5 6" "release" "release 5 6" "cancel" \
-    "prio 5" "config a b c" "run" "run --" "run -p" "run -m" "run --timeout" "run --slots"; do
+    "prio 5" "config a b c" "run" "run --" "run -p" "run -m" "run --timeout" "run --slots" "run --time"; do
     # shellcheck disable=SC2086
     exits 2 "$TG" $words
     [ "$(wc -l <err)" = 1 ] || fail "'$words' did not say it in one line"

@@ -110,6 +110,18 @@ v8_joins_over_a_restart() {
   [ $CODE = 6 ] || fail "who joined ended with $CODE"
   [ ! -e twice ] || fail "it ran twice"
 }
+v8_detached_jobs_are_not_started_twice() {
+  exits 0 "$TG" run -m 10 --detach --key build -- sh -c 'echo once >>detached; sleep 30'
+  local ticket
+  ticket=$(tr -cd '0-9\n' <out | head -n 1)
+  must_count 1 0
+  exits 0 "$TG" run -m 10 --detach --key build -- sh -c 'echo twice >>detached'
+  [ "$(tr -cd '0-9\n' <out | head -n 1)" = "$ticket" ] || fail "it is another ticket: $(cat out)"
+  until_true 5 test -s detached || fail "it did not start"
+  exits 0 "$TG" cancel "$ticket"
+  must_count 0 0
+  [ "$(cat detached)" = once ] || fail "it ran twice"
+}
 # Under its own ticket a launch passes: it would wait for itself for ever (A6).
 nested_keys_pass() {
   exits 0 "$TG" run -m 10 --key build -- "$TG" run --key build -- touch inner
@@ -146,6 +158,7 @@ row v8_joined_by_a_waiting_one
 row v8_refused_by_name
 row v8_replaced
 row v8_joins_over_a_restart
+row v8_detached_jobs_are_not_started_twice
 row nested_keys_pass
 row a_signal_ends_who_joined_alone
 row wrong_arguments_are_named

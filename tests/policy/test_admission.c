@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rules A1, A2, A3, A10 as unit and property tests over the pure functions (also rows S5, S6, S9, O4). */
+ * Rules A2, A3, A10 as unit and property tests over the pure functions (also rows S5, S6, S9, O4, O5). */
 #include <tidegate/policy.h>
 
 #include "check.h"
@@ -22,17 +22,6 @@ static struct tg_candidate job(uint64_t seq, uint64_t est_mb)
 {
     struct tg_candidate c = {.seq = seq, .est_mb = est_mb, .slots = 1, .max_conc = TG_UNLIMITED};
     return c;
-}
-
-static void a1_priority_then_arrival(void)
-{
-    CHECK(tg_rank_compare(2, 9, 1, 1) < 0);
-    CHECK(tg_rank_compare(1, 1, 2, 9) > 0);
-    CHECK(tg_rank_compare(1, 1, 1, 2) < 0);
-    CHECK(tg_rank_compare(-5, 1, 0, 2) > 0); /* S8: one order from every side */
-    CHECK(tg_rank_compare(0, 2, -5, 1) < 0);
-    CHECK(tg_rank_compare(INT64_MIN, 1, INT64_MAX, 1) > 0);
-    CHECK_EQ(tg_rank_compare(3, 3, 3, 3), 0);
 }
 
 static void a2_each_gate_refuses_by_name(void)
@@ -178,6 +167,50 @@ static void a3_free_of_the_front_resource_passes_uncounted(void)
     CHECK_EQ(tg_pass_next(&p, &light).why, TG_WHY_GATE_CLOSED);
 }
 
+/* O5: slots and memory are counted apart; who needs none of what is short is not held up, however large. */
+static void o5_blocked_on_slots_lets_pass_who_takes_none(void)
+{
+    struct tg_usage u = idle();
+    u.slots_held = 4;
+    struct tg_candidate wide = job(1, 4000), none = job(2, 9000), hungry = job(3, 5000);
+    wide.overtaken = TG_DEFAULT_OVERTAKE_BOUND;
+    none.slots = hungry.slots = 0;
+    struct tg_pass p;
+    tg_pass_begin(&p, &gates, &u); /* 14336 MB are free */
+    CHECK_EQ(tg_pass_next(&p, &wide).why, TG_WHY_SLOTS);
+    struct tg_verdict v = tg_pass_next(&p, &none); /* heavy, but it leaves the front its 4000 MB */
+    CHECK(v.kind == TG_GRANT_BACKFILL && !v.overtakes);
+    CHECK_EQ(tg_pass_next(&p, &hungry).why, TG_WHY_GATE_CLOSED); /* it fits, and would take from those */
+}
+
+static void strict_lets_nobody_pass(void)
+{
+    struct tg_usage u = idle();
+    u.reserved_mb = 8000;
+    struct tg_candidate big = job(1, 9000), small = job(2, 100), self = job(3, 7000);
+    struct tg_gates strict = gates;
+    strict.strict = true;
+    struct tg_pass p;
+    tg_pass_begin(&p, &strict, &u);
+    tg_pass_next(&p, &big);
+    CHECK(tg_pass_exhausted(&p, true));
+    struct tg_verdict v = tg_pass_next(&p, &small);
+    CHECK(v.why == TG_WHY_ORDER && v.blocker == 1);
+    small.strict = true; /* its own wish concerns itself alone */
+    struct tg_candidate other = job(4, 100);
+    tg_pass_begin(&p, &gates, &u);
+    tg_pass_next(&p, &big);
+    CHECK_EQ(tg_pass_next(&p, &small).why, TG_WHY_ORDER);
+    CHECK_EQ(tg_pass_next(&p, &other).kind, TG_GRANT_BACKFILL);
+    u = idle();
+    u.heavy_holders = 1;
+    self.max_conc = 1;
+    tg_pass_begin(&p, &gates, &u);
+    CHECK_EQ(tg_pass_next(&p, &self).why, TG_WHY_MAX_CONC);
+    v = tg_pass_next(&p, &small);
+    CHECK(v.why == TG_WHY_ORDER && v.blocker == 3);
+}
+
 static void a10_max_conc_counts_heavy_holders_and_waiters_ahead(void)
 {
     struct tg_gates g = gates;
@@ -283,7 +316,6 @@ static void property_random_queues_never_oversubscribe(void)
 
 int main(void)
 {
-    RUN(a1_priority_then_arrival);
     RUN(a2_each_gate_refuses_by_name);
     RUN(a10_budget_caps_the_estimates_of_all_holders);
     RUN(s4_unknown_telemetry_refuses);
@@ -291,6 +323,8 @@ int main(void)
     RUN(a3_small_passes_a_blocked_front_sixteen_times);
     RUN(a3_heavy_never_passes);
     RUN(a3_free_of_the_front_resource_passes_uncounted);
+    RUN(o5_blocked_on_slots_lets_pass_who_takes_none);
+    RUN(strict_lets_nobody_pass);
     RUN(a10_max_conc_counts_heavy_holders_and_waiters_ahead);
     RUN(never_fits_blocks_nobody);
     RUN(o4_one_pass_reaches_the_one_that_fits);

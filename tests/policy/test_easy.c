@@ -196,6 +196,55 @@ static void o1_o2_no_stream_delays_the_front(void)
     }
 }
 
+/* The forecast of a queue is what happens when nobody passes and every job runs as long as it said. */
+static void property_forecast_is_what_fifo_does(void)
+{
+    uint64_t seed = 13;
+    for (int round = 0; round < 2000; round++) {
+        struct machine m;
+        open_machine(&m, 1 + check_random(&seed) % 8, check_random(&seed) % 100);
+        for (uint64_t id = 0; id < check_random(&seed) % 6; id++)
+            run_job(&m, 1 + (int64_t)(check_random(&seed) % 30), id, random_need(&seed, &m.free));
+        struct tg_amount need[20];
+        int64_t run[20], start[20];
+        struct tg_forecast f;
+        struct tg_release room[MAX_RUNNING];
+        struct tg_timeline copy = {.entry = room, .n = m.running.n, .cap = MAX_RUNNING};
+        memcpy(room, m.room, sizeof(room));
+        tg_forecast_begin(&f, &copy, &m.free, NULL, 0);
+        for (int k = 0; k < 20; k++) {
+            need[k] = random_need(&seed, &m.capacity);
+            run[k] = 1 + (int64_t)(check_random(&seed) % 20);
+            CHECK_EQ(tg_forecast_next(&f, &need[k], run[k], &start[k]), 0);
+        }
+        int next = 0;
+        for (int64_t now = 0; next < 20; now++) {
+            end_jobs(&m, now);
+            for (; next < 20 && tg_amount_fits(&need[next], &m.free); next++) {
+                CHECK_EQ(start[next], now);
+                run_job(&m, now + run[next], 100 + (uint64_t)next, need[next]);
+            }
+        }
+    }
+}
+
+static void forecast_ends_where_nothing_is_known(void)
+{
+    struct machine m;
+    open_machine(&m, 4, 0);
+    run_job(&m, 50, 1, amount(3, 0));
+    struct tg_amount two = amount(2, 0), four = amount(4, 0), owed = amount(1, 0);
+    struct tg_forecast f;
+    int64_t start = -1;
+    m.free = amount(0, 0);
+    tg_forecast_begin(&f, &m.running, &m.free, &owed, 7); /* the cap was lowered to 2: one comes off */
+    CHECK_EQ(tg_forecast_next(&f, &two, TG_NEVER, &start), 0);
+    CHECK_EQ(start, 50);
+    CHECK_EQ(tg_forecast_next(&f, &four, 5, &start), -ENODATA);
+    CHECK_EQ(tg_forecast_next(&f, &two, 5, &start), -ENODATA);
+    CHECK_EQ(start, 50);
+}
+
 static struct tg_tide_job tide_job(uint64_t seq, int64_t arrived, int64_t run, struct tg_amount need)
 {
     return (struct tg_tide_job){.seq = seq, .arrived = arrived, .run = run, .need = need};
@@ -413,6 +462,8 @@ int main(void)
     RUN(a3_before_or_beside_or_not);
     RUN(property_reservation_is_the_earliest_time);
     RUN(o1_o2_no_stream_delays_the_front);
+    RUN(property_forecast_is_what_fifo_does);
+    RUN(forecast_ends_where_nothing_is_known);
     RUN(tide_order_priority_express_wide_age);
     RUN(tide_promise_is_reservation_plus_patience);
     RUN(tide_pulls_what_costs_little_to_drain_for);

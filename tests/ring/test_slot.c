@@ -144,7 +144,8 @@ static void *meddler(void *arg)
     return NULL;
 }
 
-static void e1_each_publication_ends_exactly_once(void)
+/* Everybody at once, to the end; nothing is lost or doubled. */
+static void publish_and_meddle(void)
 {
     pthread_t threads[PUBLISHERS + WORKERS + 1];
     for (uintptr_t i = 0; i < PUBLISHERS; i++)
@@ -162,7 +163,19 @@ static void e1_each_publication_ends_exactly_once(void)
             work_on(i, round); /* what was still published when the workers left */
     CHECK_EQ(wrong, 0);
     CHECK_EQ(executed + cancelled + faulted, (uint64_t)PUBLISHERS * ROUNDS);
-    CHECK(executed > 0 && cancelled + faulted > 0);
+}
+
+static void e1_each_publication_ends_exactly_once(void)
+{
+    /* A crowded machine may not run the meddler beside the others: then once more. */
+    for (int tries = 0; tries < 50; tries++) {
+        executed = cancelled = faulted = stopped = 0;
+        memset(ring, 0, sizeof(ring));
+        publish_and_meddle();
+        if (executed > 0 && cancelled + faulted > 0)
+            return;
+    }
+    CHECK(!"the meddler never met the workers");
 }
 
 /* ---- Several claimers neck and neck ----------------------------------------------------------------------

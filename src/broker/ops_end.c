@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The messages that end a ticket: done (the wrapper's word), release, cancel. What they set in motion where
+ * processes are concerned is in survivors.c and cancel.c.
+ */
+#include "broker/ops.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/growth.h"
+#include "broker/waits.h"
+
+#define GRACE_MS 5000u
+#define GRACE_MAX_MS UINT64_C(86400000)
+
+static json_t *released_reply(unsigned n)
+{
+    return json_pack("{s:b,s:i}", "ok", 1, "released", (int)n);
+}
+
+/* The answer to done; a job that used far more than it said is told so (M14). */
+static json_t *done_reply(unsigned n, uint64_t peak_mb, uint64_t est_mb)
+{
+    char note[200];
+    json_t *reply = released_reply(n);
+    if (tg_growth_is_over(peak_mb, est_mb)) {
+        snprintf(note, sizeof(note), "it used %llu MB, its estimate was %llu MB", (unsigned long long)peak_mb,
+                 (unsigned long long)est_mb);
+        json_object_set_new(reply, "note", json_string(note));
+    }
+    return reply;
+}
+
+struct word {
+    uint64_t id;
+    uint64_t status;
+    uint64_t peak_mb;
+    uint64_t left;
+    bool left_known;
+    bool oom;
+};
+
+static const char *read_word(const json_t *m, struct word *w)
+{
+    if (tg_field_u64(m, "ticket", 1, INT64_MAX, &w->id))
+        return "ticket must be the number of a ticket";
+    if (tg_field_u64(m, "status", 0, INT32_MAX, &w->status))
+        return "status must be a wait status";
+    if (tg_field_u64(m, "peak_mb", 0, TG_EST_MAX_MB, &w->peak_mb) == -EINVAL)
+        return "peak_mb must be a size in MB, or null";
+    int err = tg_field_u64(m, "left", 0, 1, &w->left);
+    if (err == -EINVAL || tg_field_bool(m, "oom", &w->oom) == -EINVAL)
+        return "left must be 0 or 1 and oom true or false, where they are given";
+    w->left_known = err == 0;
+    return NULL;
+}
+
+/* Its row is in the history already: the pidfd was quicker. */
+static json_t *done_late(struct tg_broker *b, const struct word *w)
+{
+    struct tg_filled filled;
+    enum tg_outcome outcome = tg_outcome_of_status((int64_t)w->status, w->oom);
+    if (tg_store_fill_status(b->store, w->id, (int64_t)w->status, outcome, w->peak_mb, &filled) != 0)
+        return tg_ops_store_refused(b);
+    if (filled.found)
+        tg_waits_status(b, w->id, outcome, (int64_t)w->status);
+    return done_reply(0, filled.peak_mb, filled.est_mb);
+}
+
+json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
+{
+    struct word w = {0};
+    const char *wrong = read_word(m, &w);
+    if (wrong)
+        return tg_ops_usage("done", wrong);
+    struct tg_ticket *t = tg_queue_by_id(&b->queue, w.id);
+    if (!t)
+        return done_late(b, &w);
+    if (!tg_ops_may_touch(peer, t))
+        return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)w.id,
+                              (unsigned)t->uid);
+    /* The word of a nested wrapper, or of somebody confused, must not free what still runs. */
+    if (!t->main_ended && !tg_watch_is_dead(b, t))
+        return tg_error_reply(TG_ERR_BUSY, "the owner of ticket %llu, process %d, has not ended",
+                              (unsigned long long)w.id, (int)t->owner.pid);
+    bool first = t->main_status < 0;
+    if (first) {
+        t->main_status = (int32_t)w.status;
+        t->main_oom = w.oom;
+    }
+    tg_growth_saw(b, t, w.peak_mb);
+    uint64_t peak_mb = t->peak_mb;
+    uint64_t est_mb = t->est_mb;
+    if (t->main_ended && !t->awaits_word && first)
+        tg_life_touch(b, t);
+    else
+        tg_survivors_main_ended(b, t, w.left_known ? (int)w.left : -1);
+    return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
+}
+
+json_t *tg_op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
+{
+    int64_t pid;
+    if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid))
+        return tg_ops_usage("release", "pid must be a process number above 1");
+    struct tg_ticket *t = tg_queue_by_pid(&b->queue, (pid_t)pid);
+    if (!t)
+        return released_reply(0);
+    if (!tg_ops_may_touch(peer, t))
+        return tg_error_reply(TG_ERR_DENIED, "the ticket of process %d belongs to user %u", (int)pid,
+                              (unsigned)t->uid);
+    if (tg_life_end(b, t, TG_OUTCOME_RELEASED, -1, TG_ERR_GONE, "it was released") != 0)
+        return tg_ops_store_refused(b);
+    return released_reply(1);
+}
+
+/* A run that holds is told to end, with all that it started; the answer comes when nobody is left. */
+static json_t *cancel_run(struct tg_broker *b, struct tg_peer *peer, struct tg_ticket *t, uint64_t grace_ms)
+{
+    uint64_t id = t->id;
+    bool before = t->cancelled;
+    t->cancelled = true;
+    int rc = tg_cancel_start(b, t, grace_ms);
+    if (rc > 0)
+        return tg_ops_state_reply("DONE");
+    if (rc < 0) {
+        t->cancelled = before;
+        return tg_error_reply(TG_ERR_DENIED, "ticket %llu: process %d cannot be signalled: %s",
+                              (unsigned long long)id, (int)t->owner.pid, strerror(-rc));
+    }
+    if (!before)
+        tg_life_touch(b, t);
+    tg_cancel_await(peer, t);
+    return NULL;
+}
+
+json_t *tg_op_cancel(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
+{
+    json_t *error = NULL;
+    uint64_t grace_ms = GRACE_MS;
+    if (tg_field_u64(m, "grace_ms", 0, GRACE_MAX_MS, &grace_ms) == -EINVAL)
+        return tg_ops_usage("cancel", "grace_ms must be a number of milliseconds, at most a day");
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "cancel", &error);
+    if (!t)
+        return error;
+    if (t->state == TG_HOLD && t->kind == TG_KIND_RUN)
+        return cancel_run(b, peer, t, grace_ms);
+    if (tg_life_end(b, t, TG_OUTCOME_CANCELLED, -1, TG_ERR_CANCELLED, "it was cancelled") != 0)
+        return tg_ops_store_refused(b);
+    return tg_ops_state_reply("DONE");
+}

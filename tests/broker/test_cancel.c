@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cancel ends the whole tree, in every state, and says what survived (V5; rows L17, L19, W5). */
+#include <sys/stat.h>
+
+#include "jobs.h"
+
+#define SAY(name) "echo $! >$D/" name ".t; mv $D/" name ".t $D/" name "; "
+
+static json_t *cancel_now(const struct place *p, uint64_t ticket, uint64_t grace_ms)
+{
+    struct client c;
+    client_open(&c, p);
+    client_send(&c, cancel_message(ticket, grace_ms));
+    json_t *m = client_recv_within(&c, 60000);
+    client_close(&c);
+    return m;
+}
+
+static void must_be_done(json_t *m)
+{
+    CHECK_TEXT(text_at(m, "state"), "DONE");
+    CHECK(!json_object_get(m, "survivors"));
+    json_decref(m);
+}
+
+/* L17, L19: children, grandchildren, one that ignores TERM, a daemon that forked twice and opened a session,
+ * one with an empty environment: nobody is left when the answer comes. */
+static void l17_l19_cancel_ends_the_whole_tree(void)
+{
+    static const char *const names[] = {"child", "deaf", "daemon", "bare"};
+    struct place p;
+    struct tree_job a;
+    place_make(&p);
+    place_ready(&p, 1);
+    tree_job_run(&a, &p,
+                 "sleep 60 & " SAY("child") "(trap '' TERM; sleep 60; sleep 60) & " SAY(
+                     "deaf") "(setsid bash -c '(sleep 60 & " SAY("daemon") ")' &); env -i /bin/sleep 60 "
+                                                                           "& " SAY("bare") "wait");
+    for (size_t i = 0; i < 4; i++)
+        CHECK(lives(await_pid(&p, names[i])));
+    must_be_done(cancel_now(&p, a.ticket, 100));
+    for (size_t i = 0; i < 4; i++)
+        CHECK(!lives(pid_in(&p, names[i])));
+    CHECK(!lives(a.pid));
+    CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
+    CHECK_EQ(holders_of(&p), 0);
+    client_close(&a.c);
+    place_stop(&p, SIGTERM);
+}
+
+/* TERM first: who handles it ends in his own way, also when he was stopped (TERM and CONT). */
+static void w5_term_comes_before_kill_and_wakes_the_stopped(void)
+{
+    struct place p;
+    struct tree_job a;
+    int status;
+    place_make(&p);
+    place_ready(&p, 1);
+    tree_job_run(&a, &p, "trap 'exit 41' TERM; sleep 0.01 & " SAY("up") "while :; do sleep 0.02; done");
+    await_pid(&p, "up");
+    kill(a.pid, SIGSTOP);
+    CHECK_EQ(waitpid(a.pid, &status, WUNTRACED), a.pid);
+    must_be_done(cancel_now(&p, a.ticket, 50000));
+    CHECK_EQ(waitpid(a.pid, &status, 0), a.pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 41);
+    client_close(&a.c);
+
+    tree_job_run(&a, &p, "trap '' TERM; sleep 0.01 & " SAY("deaf") "while :; do sleep 0.02; done");
+    await_pid(&p, "deaf");
+    must_be_done(cancel_now(&p, a.ticket, 0)); /* no grace: KILL at once */
+    CHECK_EQ(waitpid(a.pid, &status, 0), a.pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    client_close(&a.c);
+    place_stop(&p, SIGTERM);
+}
+
+/* V5: one call for every state. */
+static void v5_cancel_in_every_state(void)
+{
+    struct place p;
+    struct tree_job run, waiter;
+    struct client c;
+    uint64_t shell, parked;
+    place_make(&p);
+    place_ready(&p, 2);
+    client_open(&c, &p);
+    pid_t sh = owner_make(), gave_up = owner_make();
+    CHECK_TEXT(admit(&c, "wait-admit", sh, 0, 1, &shell), "HOLD");
+    client_send(&c, json_pack("{s:s,s:I}", "op", "ack", "ticket", (json_int_t)shell));
+    tree_job_run(&run, &p, "sleep 60 & " SAY("child") "exit 0");
+    CHECK_EQ(waitpid(run.pid, NULL, 0), run.pid);
+    pid_t child = await_pid(&p, "child");
+    tree_job_make(&waiter, &p, "exit 0");
+    CHECK_TEXT(tree_job_ask(&waiter), "WAIT");
+    CHECK_TEXT(admit(&c, "wait-admit", gave_up, 0, 1, &parked), "WAIT");
+    json_t *m = client_ask(&c, json_pack("{s:s,s:I}", "op", "park", "ticket", (json_int_t)parked));
+    CHECK_TEXT(text_at(m, "state"), "PARKED");
+    json_decref(m);
+
+    must_be_done(cancel_now(&p, parked, 1000));
+    must_be_done(cancel_now(&p, waiter.ticket, 1000));
+    CHECK_TEXT(next_state(&waiter.c), "cancelled");
+    must_be_done(cancel_now(&p, shell, 1000));
+    CHECK(lives(sh)); /* the owner of wait-admit may be a shell that does other things */
+    CHECK(lives(child));
+    must_be_done(cancel_now(&p, run.ticket, 1000)); /* its command has ended, what it left has not */
+    CHECK(!lives(child));
+    m = cancel_now(&p, run.ticket, 1000);
+    CHECK_TEXT(text_at(m, "error.code"), "gone");
+    json_decref(m);
+    m = client_ask(&c, json_pack("{s:s,s:I,s:s}", "op", "cancel", "ticket", (json_int_t)1, "grace_ms", "x"));
+    CHECK_TEXT(text_at(m, "error.code"), "usage");
+    json_decref(m);
+    CHECK_EQ(holders_of(&p), 0);
+    CHECK_EQ(waiters_of(&p), 0);
+    owner_kill(sh);
+    owner_kill(gave_up);
+    owner_kill(waiter.pid);
+    client_close(&c);
+    client_close(&run.c);
+    client_close(&waiter.c);
+    place_stop(&p, SIGTERM);
+}
+
+/* A tree that grows while it is ended: at most 400 children, one after the other, each in a session of its
+ * own. */
+static void l19_a_tree_that_forks_all_the_time_is_emptied(void)
+{
+    struct place p;
+    struct tree_job a;
+    place_make(&p);
+    place_ready(&p, 1);
+    tree_job_run(
+        &a, &p,
+        "trap '' TERM; for i in {1..400}; do (trap '' TERM; exec setsid sleep 60) & [ $i = 20 ] && { " SAY(
+            "some") "}; done; wait");
+    pid_t some = await_pid(&p, "some");
+    must_be_done(cancel_now(&p, a.ticket, 20));
+    CHECK(!lives(some));
+    CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
+    char command[160];
+    snprintf(command, sizeof(command), "TIDEGATE_TICKET=%s", a.env);
+    pid_t grep = fork();
+    if (grep == 0) {
+        execl("/bin/sh", "sh", "-c",
+              "! grep -lsaF -- \"$0\" /proc/[0-9]*/environ | grep -v \"/$$/\" | grep -q .", command,
+              (char *)NULL);
+        _exit(99);
+    }
+    int status;
+    CHECK_EQ(waitpid(grep, &status, 0), grep);
+    CHECK_EQ(status, 0);
+    client_close(&a.c);
+    place_stop(&p, SIGTERM);
+}
+
+/* Two ask, one of them goes away, one asks for less grace: whoever is still there is answered once. */
+static void everybody_who_asked_is_answered(void)
+{
+    struct place p;
+    struct tree_job a;
+    struct client c[3];
+    place_make(&p);
+    place_ready(&p, 1);
+    tree_job_run(&a, &p, "trap '' TERM; sleep 0.01 & " SAY("deaf") "while :; do sleep 0.02; done");
+    await_pid(&p, "deaf");
+    for (int i = 0; i < 3; i++) {
+        client_open(&c[i], &p);
+        client_send(&c[i], cancel_message(a.ticket, 60000));
+    }
+    client_send(&c[0], json_pack("{s:s}", "op", "status")); /* answers keep their order */
+    CHECK(client_quiet(&c[0], 50));
+    json_t *s = status_of(&p);
+    CHECK(json_is_true(at(s, "holders.0.cancelled")));
+    json_decref(s);
+    client_close(&c[1]);
+    must_be_done(cancel_now(&p, a.ticket, 0));
+    must_be_done(client_recv(&c[0]));
+    s = client_recv(&c[0]);
+    CHECK_EQ(json_array_size(at(s, "holders")), 0);
+    json_decref(s);
+    must_be_done(client_recv(&c[2]));
+    CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
+    client_close(&c[0]);
+    client_close(&c[2]);
+    client_close(&a.c);
+    place_stop(&p, SIGTERM);
+}
+
+/* What cannot be ended is named. Here: a child that belongs to root, under a broker that does not. */
+static void what_survives_is_named(void)
+{
+    enum { NOBODY = 65534 };
+    struct place p;
+    struct tree_job a;
+    if (geteuid() != 0) {
+        fprintf(stderr, "  left out: only root can make a child that its user cannot end\n");
+        return;
+    }
+    place_make(&p);
+    p.run_as = NOBODY;
+    CHECK(chmod(p.dir, 0755) == 0);
+    CHECK(mkdir(p.runtime, 0700) == 0 && chown(p.runtime, NOBODY, NOBODY) == 0);
+    CHECK(mkdir(p.state, 0700) == 0 && chown(p.state, NOBODY, NOBODY) == 0);
+    place_ready(&p, 1);
+    int fds[2];
+    pid_t child;
+    CHECK(pipe(fds) == 0);
+    a.pid = fork();
+    if (a.pid == 0) {
+        child = fork();
+        if (child == 0)
+            for (;;)
+                pause();
+        CHECK(setuid(NOBODY) == 0);
+        CHECK(write(fds[1], &child, sizeof(child)) == sizeof(child));
+        for (;;)
+            pause();
+    }
+    CHECK(read(fds[0], &child, sizeof(child)) == sizeof(child));
+    client_open(&a.c, &p);
+    CHECK_TEXT(tree_job_ask(&a), "HOLD");
+    json_t *m = cancel_now(&p, a.ticket, 0);
+    CHECK_TEXT(text_at(m, "state"), "HOLD");
+    CHECK_EQ(json_array_size(at(m, "survivors")), 1);
+    CHECK_EQ(number_at(m, "survivors.0"), child);
+    json_decref(m);
+    CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
+    end_pid(child);
+    EVENTUALLY(holders_of(&p) == 0);
+    client_close(&a.c);
+    close(fds[0]);
+    close(fds[1]);
+    place_stop(&p, SIGTERM);
+}
+
+int main(void)
+{
+    RUN(l17_l19_cancel_ends_the_whole_tree);
+    RUN(w5_term_comes_before_kill_and_wakes_the_stopped);
+    RUN(v5_cancel_in_every_state);
+    RUN(l19_a_tree_that_forks_all_the_time_is_emptied);
+    RUN(everybody_who_asked_is_answered);
+    RUN(what_survives_is_named);
+    return 0;
+}

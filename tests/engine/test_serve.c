@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An engine serves other processes: items arrive, run once, and their results come back. */
+#include "serve_test.h"
+
+enum { CLIENTS = 4, ITEMS = 3000, WINDOW = 32 };
+
+/* Keeps a window of items on their way, at all levels, and checks every result. */
+static void exact_client(void *seed)
+{
+    struct tg_attached *a = attach_now();
+    uint64_t items[WINDOW];
+    uint32_t values[WINDOW];
+    uint64_t state = (uint64_t)(uintptr_t)seed * 7919 + 1;
+    for (uint32_t i = 0; i < ITEMS + WINDOW; i++) {
+        uint32_t k = i % WINDOW;
+        if (i >= WINDOW) {
+            struct tg_outcome o;
+            CHECK_EQ(tg_attached_wait(a, items[k], LIMIT, &o), 0);
+            CHECK_EQ(o.value[0], mixed(values[k]));
+            CHECK_EQ(o.value[1], 0);
+            CHECK_EQ(o.value[2], (i - WINDOW) % TG_PRIORITY_LEVELS);
+            CHECK_EQ(o.value[3], 0);
+        }
+        if (i < ITEMS) {
+            values[k] = (uint32_t)check_random(&state);
+            items[k] = put_mix(a, i % TG_PRIORITY_LEVELS, values[k]);
+        }
+    }
+    tg_attached_detach(a);
+}
+
+static void e1_four_clients_are_exact(void)
+{
+    struct served s;
+    pid_t pid[CLIENTS];
+    serve_start(&s, test_engine(320, 2), NULL);
+    for (uintptr_t i = 0; i < CLIENTS; i++)
+        pid[i] = child_start(exact_client, (void *)(i + 1));
+    for (int i = 0; i < CLIENTS; i++)
+        child_passed(pid[i]);
+    AWAIT(serve_stats(&s).gone == CLIENTS);
+    CHECK_EQ(s.runs, CLIENTS * ITEMS);
+    struct tg_serve_stats stats = serve_stats(&s);
+    CHECK_EQ(stats.accepted, CLIENTS);
+    CHECK_EQ(stats.taken, CLIENTS * ITEMS);
+    CHECK_EQ(stats.invalid + stats.lost + stats.dropped + stats.refused, 0);
+    serve_end(&s);
+}
+
+static void e6_outcomes_come_back(void)
+{
+    struct served s;
+    struct tg_outcome o;
+    serve_start(&s, test_engine(320, 1), NULL);
+    struct tg_attached *a = attach_now();
+    CHECK_EQ(tg_attached_slots(a), 64);
+    CHECK_EQ(tg_attached_tenant(a), 0);
+    /* Built-ins: the word they wrote. */
+    const uint32_t base = TG_CONTROL_OBSERVABLE_BASE;
+    uint64_t item = put(a, 0, TG_OP_STORE_U32, (uint32_t[]){77, base + 3}, 2);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, &o), 0);
+    CHECK_EQ(o.value[0], 77);
+    item = put(a, 0, TG_OP_ATOMIC_ADD, (uint32_t[]){5, base + 3}, 2);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, &o), 0);
+    CHECK_EQ(o.value[0], 82);
+    item = put(a, 0, TG_OP_LOAD_U32, (uint32_t[]){base + 3, 9}, 2);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, &o), 0);
+    CHECK_EQ(o.value[0], 82);
+    CHECK_EQ(test_word(s.engine, base + 9), 82);
+    /* Faults: the reason. */
+    item = put(a, 1, 4711, NULL, 0);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, &o), -EIO);
+    CHECK_EQ(o.fault.reason, TG_FAULT_UNKNOWN_OPCODE);
+    CHECK_EQ(o.fault.detail, 4711);
+    item = put(a, 2, TG_OP_STORE_U32, (uint32_t[]){1, TG_CONTROL_TENANT_MASKS}, 2);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, &o), -EIO);
+    CHECK_EQ(o.fault.reason, TG_FAULT_CONTROL_DENIED);
+    item = put(a, 2, TG_OP_SHUTDOWN, NULL, 0);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, &o), -EIO);
+    item = put(a, 3, OP_MIX, (uint32_t[]){1, 0xDEAD}, 2);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, &o), -EIO);
+    CHECK_EQ(o.fault.reason, TG_FAULT_HANDLER);
+    CHECK_EQ(o.fault.detail, (uint32_t)-EDOM);
+    /* Refused at once. */
+    CHECK_EQ(tg_attached_submit(a, 5, TG_OP_NOP, NULL, 0, &item), -EINVAL);
+    CHECK_EQ(tg_attached_submit(a, 0, TG_OP_LOAD_MISS, NULL, 0, &item), -EINVAL);
+    CHECK_EQ(tg_attached_submit(a, 0, TG_OP_BATCH_FENCE, (uint32_t[]){1}, 1, &item), -EINVAL);
+    CHECK_EQ(tg_attached_submit(a, 0, TG_OP_NOP, NULL, 13, &item), -EINVAL);
+    CHECK_EQ(tg_attached_poll(a, 1u << 30, NULL), -EINVAL);
+    CHECK_EQ(tg_attached_poll(a, 0, NULL), -EINVAL);
+    tg_attached_detach(a);
+    serve_end(&s);
+}
+
+static void e1_calls(void)
+{
+    struct served s;
+    struct tg_outcome o;
+    serve_start(&s, test_engine(320, 1), NULL);
+    struct tg_attached *a = attach_now();
+    for (uint32_t i = 0; i < 500; i++) {
+        if (i % 100 == 0)
+            pause_ms(2);
+        CHECK_EQ(tg_attached_call(a, i % 5, OP_MIX, &i, 1, LIMIT, &o), 0);
+        CHECK_EQ(o.value[0], mixed(i));
+    }
+    CHECK_EQ(tg_attached_call(a, 1, 4711, NULL, 0, LIMIT, &o), -EIO);
+    CHECK_EQ(o.fault.reason, TG_FAULT_UNKNOWN_OPCODE);
+    CHECK_EQ(tg_attached_call(a, 5, TG_OP_NOP, NULL, 0, LIMIT, &o), -EINVAL);
+    CHECK_EQ(tg_attached_call(a, 0, OP_GATE, NULL, 0, 1000000, &o), -ETIMEDOUT);
+    for (uint32_t i = 1; i < 64; i++)
+        put_mix(a, 2, i);
+    CHECK_EQ(tg_attached_call(a, 0, TG_OP_NOP, NULL, 0, LIMIT, &o), -EAGAIN);
+    gate_open(&s.gate);
+    CHECK_EQ(tg_attached_wait_space(a, LIMIT), 0);
+    tg_attached_detach(a);
+    serve_end(&s);
+}
+
+static void e1_a_full_ring_and_old_items(void)
+{
+    struct served s;
+    uint64_t item, first;
+    serve_start(&s, test_engine(640, 1), NULL);
+    struct tg_attached *a = attach_now();
+    uint64_t gate = put(a, 0, OP_GATE, NULL, 0);
+    while (sem_wait(&s.gate.reached) != 0)
+        ;
+    first = put_mix(a, 2, 0);
+    for (uint32_t i = 2; i < 64; i++)
+        item = put_mix(a, 2, i);
+    CHECK_EQ(tg_attached_submit(a, 0, TG_OP_NOP, NULL, 0, &item), -EAGAIN);
+    CHECK_EQ(tg_attached_wait_space(a, 1000000), -ETIMEDOUT);
+    CHECK_EQ(tg_attached_poll(a, first, NULL), -EINPROGRESS);
+    CHECK_EQ(tg_attached_wait(a, first, 0, NULL), -ETIMEDOUT);
+    CHECK_EQ(tg_attached_wait(a, first, 1000000, NULL), -ETIMEDOUT);
+    gate_open(&s.gate);
+    CHECK_EQ(tg_attached_wait(a, gate, LIMIT, NULL), 0);
+    CHECK_EQ(tg_attached_wait(a, item, LIMIT, NULL), 0);
+    CHECK_EQ(tg_attached_poll(a, first, NULL), 0);
+    for (uint32_t i = 0; i < 64; i++)
+        put_mix(a, 0, i);
+    CHECK_EQ(tg_attached_poll(a, first, NULL), -ESTALE);
+    tg_attached_detach(a);
+    serve_end(&s);
+}
+
+/* E2: what a full level holds up does not hold up what is urgent. */
+static void e2_urgent_items_pass_a_full_level(void)
+{
+    struct served s;
+    serve_start(&s, test_engine(40, 1), NULL);
+    struct tg_attached *a = attach_now();
+    put(a, 0, OP_GATE, NULL, 0);
+    while (sem_wait(&s.gate.reached) != 0)
+        ;
+    uint64_t low = 0;
+    for (uint32_t i = 0; i < 30; i++)
+        low = put_mix(a, TG_PRIORITY_LOW, i);
+    uint64_t urgent = put_mix(a, TG_PRIORITY_CRITICAL, 1);
+    gate_open(&s.gate);
+    CHECK_EQ(tg_attached_wait(a, urgent, LIMIT, NULL), 0);
+    CHECK_EQ(tg_attached_wait(a, low, LIMIT, NULL), 0);
+    CHECK_EQ(s.runs, 31);
+    tg_attached_detach(a);
+    serve_end(&s);
+}
+
+static uint64_t cpu_ns(void)
+{
+    return tg_clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* E10: a server whose clients are silent sleeps, and wakes for the next item; so does a client. */
+static void e10_sleepers_wake(void)
+{
+    struct served s;
+    struct tg_serve_options o;
+    struct tg_engine_options eo = test_options(320, 1);
+    struct tg_attach_options ao;
+    struct tg_attached *a;
+    serve_options(&o);
+    o.spin_us = 0;
+    eo.spin_us = 0;
+    serve_start(&s, test_open(&eo), &o);
+    tg_attach_options_init(&ao);
+    ao.spin_us = 0;
+    CHECK_EQ(tg_engine_attach(serve_path, &ao, &a), 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        struct tg_outcome out;
+        if (i % 20 == 0)
+            pause_ms(2);
+        CHECK_EQ(tg_attached_wait(a, put_mix(a, i % 5, i), LIMIT, &out), 0);
+        CHECK_EQ(out.value[0], mixed(i));
+    }
+    struct tg_serve_stats stats = serve_stats(&s);
+    CHECK(stats.rings >= 10);
+    CHECK(stats.sleeps >= 10);
+    AWAIT(serve_stats(&s).sleeps >= stats.rings);
+    uint64_t before = cpu_ns(), sleeps = serve_stats(&s).sleeps;
+    pause_ms(300);
+    CHECK(cpu_ns() - before < 30 * UINT64_C(1000000)); /* less than a tenth of a core, with room to spare */
+    CHECK(serve_stats(&s).sleeps <= sleeps + 1);       /* it counts a moment before it sleeps */
+    tg_attached_detach(a);
+    serve_end(&s);
+}
+
+static struct tg_attached *shared_handle;
+
+static void *thread_client(void *number)
+{
+    for (uint32_t i = 0; i < 500; i++) {
+        struct tg_outcome o;
+        uint32_t value = (uint32_t)(uintptr_t)number << 16 | i;
+        int r = tg_attached_wait(shared_handle, put_mix(shared_handle, i % 5, value), LIMIT, &o);
+        /* The other threads may have gone round the ring before this one looked. */
+        CHECK(r == 0 || r == -ESTALE);
+        if (r == 0)
+            CHECK_EQ(o.value[0], mixed(value));
+    }
+    return NULL;
+}
+
+/* Several threads on one handle, sleeping at once (the client is this process: threads after fork are not
+ * what is tested). */
+static void e1_threads_share_a_handle(uint32_t spin_us)
+{
+    struct served s;
+    struct tg_attach_options ao;
+    pthread_t thread[4];
+    serve_start(&s, test_engine(320, 1), NULL);
+    tg_attach_options_init(&ao);
+    ao.spin_us = spin_us;
+    CHECK_EQ(tg_engine_attach(serve_path, &ao, &shared_handle), 0);
+    uint64_t start = tg_clock_mono_ns();
+    for (uintptr_t i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&thread[i], NULL, thread_client, (void *)i), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    fprintf(stderr, "  2000 items in %.1f ms\n", (double)(tg_clock_mono_ns() - start) / 1e6);
+    CHECK_EQ(s.runs, 2000);
+    tg_attached_detach(shared_handle);
+    serve_end(&s);
+}
+
+static void e1_threads_that_spin(void)
+{
+    e1_threads_share_a_handle(20);
+}
+
+static void e10_threads_that_sleep(void)
+{
+    e1_threads_share_a_handle(0);
+}
+
+static void cases(void)
+{
+    RUN(e1_four_clients_are_exact);
+    RUN(e6_outcomes_come_back);
+    RUN(e1_calls);
+    RUN(e1_a_full_ring_and_old_items);
+    RUN(e2_urgent_items_pass_a_full_level);
+    RUN(e10_sleepers_wake);
+    RUN(e1_threads_that_spin);
+    RUN(e10_threads_that_sleep);
+}
+
+int main(void)
+{
+    serve_folder_make();
+    BOTH_WAYS(cases);
+    serve_folder_remove();
+    return 0;
+}
