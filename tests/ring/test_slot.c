@@ -175,7 +175,8 @@ static void e1_each_publication_ends_exactly_once(void)
         if (executed > 0 && cancelled + faulted > 0)
             return;
     }
-    CHECK(!"the meddler never met the workers");
+    fprintf(stderr, "the meddler never met the workers\n");
+    exit(1);
 }
 
 /* ---- Several claimers neck and neck ----------------------------------------------------------------------
