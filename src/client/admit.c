@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "client/lost.h"
 #include "proto/fields.h"
 
@@ -183,10 +184,13 @@ static int ask_once(struct tg_client *c, const json_t *request, struct wait_stat
                     struct tg_admit_answer *ret)
 {
     int err = tg_client_connect(c);
+    tg_fault_point("client.connected");
     if (!err)
         err = tg_client_send(c, request);
+    tg_fault_point("client.asked");
     if (!err)
         err = first_answer(c, w, ret);
+    tg_fault_point("client.answered");
     while (!err && ret->state == TG_ADMIT_WAIT) {
         uint64_t ticket = ret->ticket;
         if (w->waiting)
@@ -216,6 +220,7 @@ int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
         err = ask_once(c, request, &w, &answer);
     while (tg_lost_try_again(c, &w.lost, err, w.deadline_ns));
     c->connect_by_ns = TG_NO_DEADLINE;
+    tg_fault_point("client.decided");
     json_decref(request);
     if (err == -ETIMEDOUT && tg_deadline_poll_ms(w.deadline_ns) == 0)
         err = unanswered(c, 0, &answer); /* it stood in line before the socket all the time */
