@@ -9,7 +9,9 @@
  *   them apart by a random number that each request carries (docs/protocol.md, `step`). No helper process is
  *   forked for that: it would show up in the caller's wait(), and copy its memory on write.
  * - What a step uses cannot be told from what the rest of the process does: its estimate stays booked in full
- *   until it is released. Ask for what the step adds, grow and shrink it as it goes.
+ *   until it is released, also while the memory is in use already. Ask for what the step adds; a long step
+ * that has taken its memory may lower the estimate to what is still to come (tg_launch_grow), which lets
+ * others in sooner: what is in use is no longer available to anybody anyway.
  * - A program that itself runs under a ticket (tidegate run program) passes with every request at once, under
  *   that ticket (A6): tg_launch_nested says so.
  * - After fork() a ticket still is the parent's: the child may only tg_launch_release its copy, which frees
