@@ -283,6 +283,16 @@ static void attached_round_trips(struct tg_attached *a, const struct client *c)
     report(c->name, c->sample, c->n, c->floor);
 }
 
+static void attached_calls(struct tg_attached *a, const struct client *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        uint64_t start = tg_clock_mono_ns();
+        must(tg_attached_call(a, TG_PRIORITY_NORMAL, TG_OP_NOP, NULL, 0, LIMIT, NULL));
+        c->sample[i] = tg_clock_mono_ns() - start;
+    }
+    report(c->name, c->sample, c->n, c->floor);
+}
+
 static void attached_rate(struct tg_attached *a, const struct client *c)
 {
     uint64_t item = 0, start = tg_clock_mono_ns();
@@ -356,9 +366,8 @@ int main(int argc, char **argv)
     must(sample ? 0 : ENOMEM);
     double rate, floor = wakers(sample, n / 4);
     double here = in_process(sample, n, floor, &rate);
-    attached(&(struct client){"attached_round_trip", 50, sample, n, floor}, 1, attached_round_trips);
-    attached(&(struct client){"attached_over_in_process_round_trip", 50, sample, n, here}, 1,
-             attached_round_trips);
+    attached(&(struct client){"attached_round_trip", 50, sample, n, here}, 1, attached_round_trips);
+    attached(&(struct client){"attached_call", 50, sample, n, here}, 1, attached_calls);
     attached(&(struct client){"attached_all_asleep_round_trip", 0, sample, n / 4, floor}, 1,
              attached_round_trips);
     attached(&(struct client){"attached_rate", 50, sample, n * 10, rate}, 1, attached_rate);

@@ -14,6 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef TG_EXPLORE
+/* tests/engine_explore: before every atomic step that orders something or changes a word by its value, a
+ * scheduler may let another thread go on. */
+void tg_explore_point(void);
+void tg_explore_yield(void);
+#define TG_POINT() tg_explore_point()
+#else
+#define TG_POINT() ((void)0)
+#endif
+
 #define TG_ATOMIC_FAMILY(T, S)                                                                               \
     static inline T tg_load_relaxed_##S(const T *p)                                                          \
     {                                                                                                        \
@@ -21,10 +31,12 @@
     }                                                                                                        \
     static inline T tg_load_acquire_##S(const T *p)                                                          \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_load_n(p, __ATOMIC_ACQUIRE);                                                         \
     }                                                                                                        \
     static inline T tg_load_seqcst_##S(const T *p)                                                           \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                         \
     }                                                                                                        \
     static inline void tg_store_relaxed_##S(T *p, T v)                                                       \
@@ -33,79 +45,98 @@
     }                                                                                                        \
     static inline void tg_store_release_##S(T *p, T v)                                                       \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         __atomic_store_n(p, v, __ATOMIC_RELEASE);                                                            \
     }                                                                                                        \
     static inline void tg_store_seqcst_##S(T *p, T v)                                                        \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                            \
     }                                                                                                        \
     static inline T tg_add_relaxed_##S(T *p, T v)                                                            \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                                   \
     }                                                                                                        \
     static inline T tg_add_acqrel_##S(T *p, T v)                                                             \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL);                                                   \
     }                                                                                                        \
     static inline T tg_add_seqcst_##S(T *p, T v)                                                             \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                                                   \
     }                                                                                                        \
     static inline T tg_sub_relaxed_##S(T *p, T v)                                                            \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED);                                                   \
     }                                                                                                        \
     static inline T tg_sub_acqrel_##S(T *p, T v)                                                             \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_sub(p, v, __ATOMIC_ACQ_REL);                                                   \
     }                                                                                                        \
     static inline T tg_sub_seqcst_##S(T *p, T v)                                                             \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);                                                   \
     }                                                                                                        \
     static inline T tg_or_release_##S(T *p, T v)                                                             \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_or(p, v, __ATOMIC_RELEASE);                                                    \
     }                                                                                                        \
     static inline T tg_or_acqrel_##S(T *p, T v)                                                              \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);                                                    \
     }                                                                                                        \
     static inline T tg_or_seqcst_##S(T *p, T v)                                                              \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST);                                                    \
     }                                                                                                        \
     static inline T tg_and_acqrel_##S(T *p, T v)                                                             \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_and(p, v, __ATOMIC_ACQ_REL);                                                   \
     }                                                                                                        \
     static inline T tg_and_seqcst_##S(T *p, T v)                                                             \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST);                                                   \
     }                                                                                                        \
     static inline T tg_exchange_acqrel_##S(T *p, T v)                                                        \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                                  \
     }                                                                                                        \
     static inline T tg_exchange_seqcst_##S(T *p, T v)                                                        \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                  \
     }                                                                                                        \
     /* On failure the word found is written to *expected, with acquire order (relaxed for _relaxed_). */     \
     static inline bool tg_cas_relaxed_##S(T *p, T *expected, T desired)                                      \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED); \
     }                                                                                                        \
     static inline bool tg_cas_acquire_##S(T *p, T *expected, T desired)                                      \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE); \
     }                                                                                                        \
     static inline bool tg_cas_acqrel_##S(T *p, T *expected, T desired)                                       \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
     }                                                                                                        \
     static inline bool tg_cas_seqcst_##S(T *p, T *expected, T desired)                                       \
     {                                                                                                        \
+        TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
     }
 
@@ -118,10 +149,12 @@ TG_ATOMIC_FAMILY(uint64_t, u64)
 /* Pointers: published with release, taken with acquire. */
 static inline void *tg_load_acquire_ptr(void *const *p)
 {
+    TG_POINT();
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 static inline void tg_store_release_ptr(void **p, void *v)
 {
+    TG_POINT();
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 
@@ -140,6 +173,9 @@ static inline void tg_prefetch_write(const void *p)
 /* A hint to the processor that this is a spin loop. */
 static inline void tg_cpu_relax(void)
 {
+#ifdef TG_EXPLORE
+    tg_explore_yield();
+#endif
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)

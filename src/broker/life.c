@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "broker/busy.h"
 #include "broker/outputs.h"
 #include "broker/waits.h"
@@ -56,7 +57,9 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
     row.held_wall_ms = tg_clock_wall_ms();
     if (grant->front)
         grant->front->overtaken++;
+    tg_fault_point("grant.before");
     int err = tg_store_grant(b->store, &row, !t->saved, grant->front);
+    tg_fault_point("grant.after");
     if (err) {
         if (grant->front)
             grant->front->overtaken--;
@@ -80,7 +83,9 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
 
 int tg_life_save(struct tg_broker *b, struct tg_ticket *t)
 {
+    tg_fault_point("insert.before");
     int err = tg_store_insert(b->store, t);
+    tg_fault_point("insert.after");
     if (err) {
         tg_broker_store_failed(b);
         return err;
@@ -92,7 +97,9 @@ int tg_life_save(struct tg_broker *b, struct tg_ticket *t)
 
 void tg_life_touch(struct tg_broker *b, struct tg_ticket *t)
 {
+    tg_fault_point("touch.before");
     int err = tg_store_update(b->store, t);
+    tg_fault_point("touch.after");
     set_dirty(b, t, err != 0);
     if (err)
         tg_broker_store_failed(b);
@@ -149,7 +156,9 @@ static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, co
 int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, int64_t status,
                 const char *code, const char *text)
 {
+    tg_fault_point("end.before");
     int err = t->saved ? tg_store_end(b->store, t, outcome, status) : 0;
+    tg_fault_point("end.after");
     if (err) {
         tg_broker_store_failed(b);
         return err;
@@ -208,7 +217,9 @@ int tg_life_park(struct tg_broker *b, struct tg_ticket *t)
         return -EINVAL;
     struct tg_ticket row = *t;
     make_parked(&row);
+    tg_fault_point("park.before");
     int err = tg_store_update(b->store, &row);
+    tg_fault_point("park.after");
     if (err) {
         tg_broker_store_failed(b);
         return err;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "broker/busy.h"
 #include "broker/growth.h"
 #include "broker/lock.h"
@@ -303,16 +304,20 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         snprintf(why, size, "the boot id cannot be read: %s", strerror(-err));
         return err;
     }
+    tg_fault_point("start.locked");
     err = open_store(b, o, why, size);
     if (err)
         return err;
+    tg_fault_point("start.opened");
     err = tg_adopt(b);
+    tg_fault_point("start.adopted");
     if (err) {
         snprintf(why, size, "%s", tg_store_why(b->store)[0] ? tg_store_why(b->store) : strerror(-err));
         return err;
     }
     tg_outputs_sweep(b);
     err = tg_socket_open(b);
+    tg_fault_point("start.listening");
     if (err)
         snprintf(why, size, "%s: %s", b->socket_path, strerror(-err));
     return err;

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/parse.h"
 #include "broker/broker.h"
 #include "broker/log.h"
@@ -35,7 +36,11 @@ static const char USAGE[] =
     "lives\n"
     "                        (default 60)\n"
     "  --idle-exit SECONDS   end after so long without tickets and connections (default 60; 0: never)\n"
-    "  --foreground          stay in this session, log to standard error\n";
+    "  --foreground          stay in this session, log to standard error\n"
+#ifdef TG_FAULT_POINTS
+    "  --fault-point NAME[:N]  be killed there, the N-th time (for tests)\n"
+#endif
+    ;
 
 struct arguments {
     struct tg_broker_options broker;
@@ -84,6 +89,10 @@ static int take_option(struct arguments *a, int option, const char *value)
     case 'F':
         a->foreground = true;
         return 0;
+#ifdef TG_FAULT_POINTS
+    case 'P':
+        return tg_fault_arm(value) == 0 ? 0 : usage_error("--fault-point", value, "must be NAME or NAME:N");
+#endif
     case 'V':
         puts("tidegate-broker " TG_VERSION);
         exit(0);
@@ -105,6 +114,9 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"idle-exit", required_argument, NULL, 'i'},
                                             {"liveness-limit", required_argument, NULL, 'l'},
                                             {"foreground", no_argument, NULL, 'F'},
+#ifdef TG_FAULT_POINTS
+                                            {"fault-point", required_argument, NULL, 'P'},
+#endif
                                             {"version", no_argument, NULL, 'V'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};

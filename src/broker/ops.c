@@ -210,6 +210,14 @@ void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *mess
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;
     }
+    json_t *error = tg_ops_other_store(b, message);
+    if (error) {
+        if (strcmp(op, "ack") == 0) /* which is never answered */
+            json_decref(error);
+        else
+            tg_peer_reply(peer, error);
+        return;
+    }
     if (strcmp(op, "admit") == 0) {
         tg_ops_admit(b, peer, message);
         return;

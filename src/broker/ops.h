@@ -34,6 +34,10 @@ json_t *tg_ops_store_refused(struct tg_broker *b);
 /* {"ok":true,"state":STATE} */
 json_t *tg_ops_state_reply(const char *state);
 
+/* The refusal of a request that is meant for another store than ours, or NULL. One that names none is meant
+ * for whoever gets it. */
+json_t *tg_ops_other_store(const struct tg_broker *b, const json_t *message);
+
 /* A row of the history as an object. */
 json_t *tg_ops_history_row(const struct tg_history *h);
 

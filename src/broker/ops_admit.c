@@ -36,7 +36,6 @@ struct request {
     const char *parent; /* borrowed from the message, or NULL */
     const char *key;    /* "": none */
     bool tell_existing; /* that key in use: say by whom, instead of refusing */
-    const char *store;
 };
 
 /* A refusal under way: nothing has been changed. */
@@ -146,9 +145,8 @@ static int read_texts(const json_t *m, struct request *r, uid_t uid, json_t **re
     if (tg_field_string(m, "cmd", TG_REQUEST_MAX_BYTES, &cmd) == -EINVAL ||
         tg_field_string(m, "cwd", TG_REQUEST_MAX_BYTES, &cwd) == -EINVAL)
         return refuse(ret_error, TG_ERR_USAGE, "cmd and cwd must be texts, or null");
-    if (tg_field_string(m, "parent", TG_PARENT_BYTES, &r->parent) == -EINVAL ||
-        tg_field_string(m, "store", TG_REQUEST_MAX_BYTES, &r->store) == -EINVAL)
-        return refuse(ret_error, TG_ERR_USAGE, "parent and store must be texts, or null");
+    if (tg_field_string(m, "parent", TG_PARENT_BYTES, &r->parent) == -EINVAL)
+        return refuse(ret_error, TG_ERR_USAGE, "parent must be a text, or null");
     int err = read_key(m, r, ret_error);
     if (err)
         return err;
@@ -445,9 +443,6 @@ static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request 
 {
     struct tg_owner owner;
     json_t *error = NULL;
-    if (r->store && strcmp(r->store, tg_store_path(b->store)) != 0)
-        return tg_error_reply(TG_ERR_OTHER_STORE, "this broker (process %d) serves the store %s, not %s",
-                              (int)getpid(), tg_store_path(b->store), r->store);
     if (find_owner(b, peer, r, &owner, &error))
         return error;
     struct tg_ticket *t = ticket_of_owner(b, &owner, r->step);

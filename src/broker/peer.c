@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "broker/log.h"
 #include "broker/waits.h"
 #include "proto/fields.h"
@@ -192,10 +193,12 @@ void tg_peer_reply(struct tg_peer *peer, json_t *reply)
     uint8_t *bytes = NULL;
     size_t len = 0;
     if (peer && !peer->closing && !peer->closes_when_drained) {
+        tg_fault_point("reply.before");
         if (reply && tg_frame_encode(reply, &bytes, &len) == 0)
             tg_peer_send_frame(peer, bytes, len);
         else
             give_up(peer);
+        tg_fault_point("reply.after");
     }
     json_decref(reply);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "proto/fields.h"
 
 static const char SCHEMA[] =
@@ -124,8 +125,10 @@ static int begin(struct tg_store *s)
 /* Commits when all went well, else takes everything back; returns the first error. */
 static int finish(struct tg_store *s, int err)
 {
+    tg_fault_point("commit.before");
     if (!err)
         err = step(s, COMMIT);
+    tg_fault_point("commit.after");
     if (err && !sqlite3_get_autocommit(s->db)) {
         char why[sizeof(s->why)];
         memcpy(why, s->why, sizeof(why));

@@ -6,7 +6,10 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/fault.h"
 
 static const struct tg_verb verbs[] = {
     {"run", tg_verb_run,
@@ -98,6 +101,10 @@ int main(int argc, char **argv)
     const struct tg_verb *v = find_verb(argv[1]);
     if (!v)
         return tg_usage_error(NULL, "there is no verb %s (see tidegate --help)", tg_shown(argv[1]));
+#ifdef TG_FAULT_POINTS
+    if (tg_fault_arm(getenv(TG_ENV_FAULT_POINT)))
+        return tg_usage_error(NULL, TG_ENV_FAULT_POINT " must be NAME or NAME:N");
+#endif
     if (argc > 2 && strcmp(argv[2], "--help") == 0)
         return print_verb_help(v);
     return v->fn(argc - 1, argv + 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tidegate stop: ends the broker and returns when it is gone. Running commands keep their tickets and never
- * notice. With waiters it is refused unless forced: they would start the next broker at once.
+ * notice. With waiters it is refused unless forced: they would start the next broker at once. By force a
+ * broker that does not answer is killed.
  */
 #include "cli/cli.h"
 
@@ -25,11 +26,14 @@ int tg_verb_stop(int argc, char **argv)
         return tg_usage_error(verb, "takes no argument, but got %s", tg_shown(argv[o.at]));
     if (!tg_open_client(verb, &c, false))
         return TG_EXIT_FAILED;
-    int code = TG_EXIT_OK, err = tg_client_stop_broker(&c, force);
+    int killed = 0;
+    int code = TG_EXIT_OK, err = tg_client_stop_broker(&c, force, &killed);
     if (err == -ECONNREFUSED)
         puts("no broker runs");
     else if (err)
         code = tg_report(verb, &c, err);
+    else if (killed)
+        tg_complain(verb, "the broker (process %d) did not answer and was killed; nothing is lost", killed);
     tg_client_done(&c);
     return tg_flushed(verb, code);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "client/admit.h"
 
 static const char verb[] = "wait-admit";
@@ -71,6 +72,9 @@ int tg_verb_wait_admit(int argc, char **argv)
     int err = tg_admit(&c, &ask, NULL, NULL, &answer);
     if (!err && answer.state == TG_ADMIT_HOLD)
         acknowledge(&c, answer.ticket);
+    tg_fault_point("client.acked");
+    if (!err && answer.unanswered)
+        tg_complain(verb, "%s", c.text);
     int code = err ? tg_report(verb, &c, err) : print_verdict(&ask, &answer);
     tg_client_done(&c);
     return code;

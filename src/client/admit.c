@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
+#include "client/lost.h"
 #include "proto/fields.h"
 
 #define SHOW_BYTES 400u /* of a command or directory */
-/* A broker that dies is looked for this often in a row; a connection that lasted this long starts anew. */
-#define LOST_LIMIT 8
-#define LASTING_NS (UINT64_C(5) * 1000000000)
+/* How long the broker may take to answer at all, whatever the caller's limit says of the turn. */
+#define ANSWER_MIN_MS 1000u
+#define ANSWER_ONE_TRY_MS 5000u /* with a limit of 0: one attempt, which is not a matter of time */
 
 bool tg_ticket_env_valid(const char *text)
 {
@@ -40,16 +42,15 @@ static json_t *number_or_null(uint64_t n)
     return n > INT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
-json_t *tg_admit_message(const struct tg_client *c, const struct tg_admit_ask *ask)
+json_t *tg_admit_message(const struct tg_admit_ask *ask)
 {
     const char *parent = ask->parent && tg_ticket_env_valid(ask->parent) ? ask->parent : NULL;
     json_t *request = json_pack(
-        "{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:o,s:s*,s:s*}", "op", "admit", "kind", ask->kind,
-        "pid", (int)ask->pid, "prio", (json_int_t)ask->prio, "est_mb", number_or_null(ask->est_mb),
-        "max_conc", number_or_null(ask->max_conc), "slots", number_or_null(ask->slots), "tenant",
+        "{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:s?,s:s*,s:s*}", "op", "admit", "kind", ask->kind, "pid",
+        (int)ask->pid, "prio", (json_int_t)ask->prio, "est_mb", number_or_null(ask->est_mb), "max_conc",
+        number_or_null(ask->max_conc), "slots", number_or_null(ask->slots), "tenant",
         shown_or_null(ask->tenant, SHOW_BYTES), "cmd", shown_or_null(ask->cmd ? ask->cmd : "", SHOW_BYTES),
-        "cwd", shown_or_null(ask->cwd, SHOW_BYTES), "parent", parent, "store",
-        shown_or_null(c->paths.store, TG_PATH_BYTES), "key", ask->key, "if_exists",
+        "cwd", shown_or_null(ask->cwd, SHOW_BYTES), "parent", parent, "key", ask->key, "if_exists",
         ask->key && ask->tell_existing ? "tell" : NULL);
     if (request && ask->time_ms <= INT64_MAX)
         json_object_set_new(request, "time_ms", number_or_null(ask->time_ms));
@@ -122,17 +123,33 @@ static int next_answer(struct tg_client *c, uint64_t deadline_ns, struct tg_admi
     return err;
 }
 
+/* The time is up and the broker says nothing (it is stopped, perhaps): never a grant (R7). When it goes on,
+ * it finds the end of this connection: a ticket is parked, and a request it has not read never becomes one.
+ */
+static int unanswered(struct tg_client *c, uint64_t ticket, struct tg_admit_answer *ret)
+{
+    *ret = (struct tg_admit_answer){.state = TG_ADMIT_PARKED, .ticket = ticket, .unanswered = true};
+    int pid = tg_client_broker_pid(c);
+    if (pid > 0) /* else it never let us in, and the text says that */
+        tg_client_fail(c, 0, "the time is up, and the broker on %s (process %d) does not answer", c->socket,
+                       pid);
+    tg_client_disconnect(c);
+    return 0;
+}
+
 /* The time is up: gives the turn up, unless the grant was already on its way (A7). */
 static int park(struct tg_client *c, uint64_t ticket, struct tg_admit_answer *ret)
 {
     json_t *request = json_pack("{s:s,s:I}", "op", "park", "ticket", (json_int_t)ticket);
     int err = request ? tg_client_send(c, request) : -ENOMEM;
     json_decref(request);
-    uint64_t deadline = tg_deadline_ns(TG_CLIENT_REPLY_MS);
+    uint64_t deadline = tg_deadline_ns(ANSWER_MIN_MS);
     do {
         if (!err)
             err = next_answer(c, deadline, ret);
     } while (!err && ret->state == TG_ADMIT_WAIT);
+    if (err == -ETIMEDOUT)
+        return unanswered(c, ticket, ret);
     if (!err && ret->state == TG_ADMIT_PARKED)
         ret->ticket = ticket;
     return err;
@@ -140,22 +157,42 @@ static int park(struct tg_client *c, uint64_t ticket, struct tg_admit_answer *re
 
 struct wait_state {
     uint64_t deadline_ns;
-    uint64_t asked_ns; /* when this connection's request left */
-    int lost;          /* brokers lost in a row */
+    uint64_t answer_ms; /* how long a first answer is awaited beyond the deadline, of each connection */
+    struct tg_lost lost;
     void (*waiting)(void *ctx, const struct tg_admit_answer *now);
     void *ctx;
 };
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The first answer of a connection. */
+static int first_answer(struct tg_client *c, struct wait_state *w, struct tg_admit_answer *ret)
+{
+    uint64_t limit = later(w->deadline_ns, tg_deadline_ns(w->answer_ms));
+    uint64_t reply = tg_deadline_ns(TG_CLIENT_REPLY_MS);
+    int err = next_answer(c, limit < reply ? limit : reply, ret);
+    if (err == -ETIMEDOUT && limit < reply)
+        return unanswered(c, 0, ret);
+    if (!err)
+        tg_lost_answered(&w->lost);
+    return err;
+}
 
 /* One connection's life: ask, then wait for the turn. */
 static int ask_once(struct tg_client *c, const json_t *request, struct wait_state *w,
                     struct tg_admit_answer *ret)
 {
     int err = tg_client_connect(c);
-    w->asked_ns = tg_clock_mono_ns();
+    tg_fault_point("client.connected");
     if (!err)
         err = tg_client_send(c, request);
+    tg_fault_point("client.asked");
     if (!err)
-        err = next_answer(c, tg_deadline_ns(TG_CLIENT_REPLY_MS), ret);
+        err = first_answer(c, w, ret);
+    tg_fault_point("client.answered");
     while (!err && ret->state == TG_ADMIT_WAIT) {
         uint64_t ticket = ret->ticket;
         if (w->waiting)
@@ -172,23 +209,23 @@ int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
              struct tg_admit_answer *ret)
 {
     struct tg_admit_answer answer = {0};
-    struct wait_state w = {.deadline_ns = tg_deadline_ns(ask->wait_ms), .waiting = waiting, .ctx = ctx};
-    json_t *request = tg_admit_message(c, ask);
+    struct wait_state w = {.deadline_ns = tg_deadline_ns(ask->wait_ms),
+                           .answer_ms = ask->wait_ms == 0 ? ANSWER_ONE_TRY_MS : ANSWER_MIN_MS,
+                           .waiting = waiting,
+                           .ctx = ctx};
+    json_t *request = tg_admit_message(ask);
     if (!request)
         return tg_client_fail(c, -ENOMEM, "no memory for the request");
     int err;
-    for (;;) {
+    c->connect_by_ns = w.deadline_ns;
+    do
         err = ask_once(c, request, &w, &answer);
-        if (err != -ECONNRESET)
-            break;
-        if (tg_clock_mono_ns() - w.asked_ns > LASTING_NS)
-            w.lost = 0;
-        if (++w.lost >= LOST_LIMIT) {
-            tg_client_fail(c, err, "the broker on %s went away %d times in a row", c->socket, w.lost);
-            break;
-        }
-    }
+    while (tg_lost_try_again(c, &w.lost, err, w.deadline_ns));
+    c->connect_by_ns = TG_NO_DEADLINE;
+    tg_fault_point("client.decided");
     json_decref(request);
+    if (err == -ETIMEDOUT && tg_deadline_poll_ms(w.deadline_ns) == 0)
+        err = unanswered(c, 0, &answer); /* it stood in line before the socket all the time */
     if (err)
         tg_client_disconnect(c); /* an answer that comes late must not be taken for a grant */
     else

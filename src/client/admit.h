@@ -45,6 +45,7 @@ struct tg_admit_answer {
     enum tg_admit_state state;
     uint64_t ticket;
     uint64_t ahead;                /* WAIT: how many come first */
+    bool unanswered;               /* PARKED: the broker never said so; c->text names it */
     bool existing_runs;            /* EXISTS: it has been admitted; ticket is its own */
     char verdict[16];              /* HOLD: "ordered", "backfill", "nested", "already" */
     char env[TG_TICKET_ENV_BYTES]; /* HOLD: the value for TG_ENV_TICKET */
@@ -53,14 +54,16 @@ struct tg_admit_answer {
 };
 
 /* Asks, and waits until HOLD, or until wait_ms have passed (then the ticket is parked, and *ret says
- * PARKED), or EXISTS. waiting (NULL: nobody cares) is called for each WAIT that comes. 0 and *ret, or an
- * error of client.h; after an error nothing was granted. Blocks; bounded when wait_ms is. */
+ * PARKED), or EXISTS. A broker that does not answer (a stopped one) is waited for no longer than that, but
+ * for a second at least (with wait_ms 0, one attempt, five): PARKED and unanswered. waiting (NULL: nobody
+ * cares) is called for each WAIT that comes. 0 and *ret, or an error of client.h; after an error nothing was
+ * granted. Blocks; bounded when wait_ms is. */
 int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
              void (*waiting)(void *ctx, const struct tg_admit_answer *now), void *ctx,
              struct tg_admit_answer *ret);
 
 /* The request as a message (NULL on lack of memory), and what an answer to it says: 0, or -EPROTO. */
-json_t *tg_admit_message(const struct tg_client *c, const struct tg_admit_ask *ask);
+json_t *tg_admit_message(const struct tg_admit_ask *ask);
 int tg_admit_read(struct tg_client *c, const json_t *message, struct tg_admit_answer *ret);
 
 /* Whether a text has the form ID:STORE-UUID of TG_ENV_TICKET. */

@@ -47,8 +47,9 @@ struct tg_client {
     char socket[TG_PATH_BYTES]; /* where the broker listens; another than paths.socket after "locked" */
     char text[TG_CLIENT_TEXT_BYTES];
     struct tg_frames in;
-    int fd;         /* -1: not connected; close-on-exec, non-blocking, never 0, 1 or 2 */
-    bool may_start; /* start a broker when none answers */
+    int fd;                 /* -1: not connected; close-on-exec, non-blocking, never 0, 1 or 2 */
+    bool may_start;         /* start a broker when none answers */
+    uint64_t connect_by_ns; /* how long to stand in a line before the socket; TG_NO_DEADLINE at first */
 };
 
 /* Works out where the broker is; connects to nothing yet. 0, or -EINVAL, -ENAMETOOLONG. On error too,
@@ -81,8 +82,12 @@ void tg_client_tell(struct tg_client *c, const json_t *request);
 int tg_client_code_errno(const char *code);
 
 /* Sends a request to stop and waits (TG_CLIENT_START_MS) until the broker's process has ended, when it
- * agrees. 0, -ECONNREFUSED when none runs, or an error. */
-int tg_client_stop_broker(struct tg_client *c, bool force);
+ * agrees. With force one that does not answer within 5 s is killed, which loses nothing (A8): *ret_killed is
+ * its pid then, else 0. 0, -ECONNREFUSED when none runs, or an error. */
+int tg_client_stop_broker(struct tg_client *c, bool force, int *ret_killed);
+
+/* Who listens at the other end of the connection, as the kernel knows it; 0: not known. */
+int tg_client_broker_pid(const struct tg_client *c);
 
 /* What a process is called (its comm), for showing; "" when that cannot be read. */
 void tg_client_name_process(int pid, char *ret, size_t size);

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,6 +20,10 @@
 #include "base/clock.h"
 #include "client/start.h"
 #include "machine/root.h"
+
+#define LINE_MIN_MS 1000 /* however little time is left: to ask at all takes that */
+#define KILLED_MAX 3     /* brokers in a row that ended before they said a word */
+#define LOOK_MAX_MS 256  /* between two looks at a socket that somebody else is about to open */
 
 int tg_client_fail(struct tg_client *c, int err, const char *format, ...)
 {
@@ -66,12 +71,20 @@ int tg_fd_above_stdio(int fd)
     return high < 0 ? err : high;
 }
 
+int tg_client_broker_pid(const struct tg_client *c)
+{
+    struct ucred peer = {0};
+    socklen_t len = sizeof(peer);
+    return c->fd >= 0 && getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 ? peer.pid : 0;
+}
+
 int tg_client_init(struct tg_client *c, bool may_start)
 {
     c->text[0] = c->socket[0] = '\0';
     c->in = (struct tg_frames){.max_bytes = TG_REPLY_MAX_BYTES};
     c->fd = -1;
     c->may_start = may_start;
+    c->connect_by_ns = TG_NO_DEADLINE;
     int err = tg_paths_resolve(&c->paths, c->text, sizeof(c->text));
     if (err)
         return err;
@@ -96,9 +109,14 @@ void tg_client_done(struct tg_client *c)
 }
 
 /* A full backlog: wait in the kernel, bounded, until there is room. */
-static int connect_in_turn(int fd, const struct sockaddr_un *addr, socklen_t len)
+static int connect_in_line(const struct tg_client *c, int fd, const struct sockaddr_un *addr, socklen_t len)
 {
-    struct timeval limit = {.tv_sec = TG_CLIENT_START_MS / 1000};
+    int ms = tg_deadline_poll_ms(c->connect_by_ns);
+    if (ms < 0 || ms > (int)TG_CLIENT_START_MS)
+        ms = TG_CLIENT_START_MS;
+    if (ms < LINE_MIN_MS)
+        ms = LINE_MIN_MS;
+    struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) ||
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)))
@@ -139,7 +157,7 @@ static int connect_once(struct tg_client *c)
     socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
     int err = connect(fd, (const struct sockaddr *)&addr, len) ? -errno : 0;
     if (err == -EAGAIN)
-        err = connect_in_turn(fd, &addr, len);
+        err = connect_in_line(c, fd, &addr, len);
     if (err)
         tg_client_fail(c, err, "cannot connect to %s: %s", c->socket, strerror(-err));
     else
@@ -159,30 +177,82 @@ static bool nobody_there(int err)
 }
 
 /* After a start: the broker named may still be on its way to its socket (another client started it, or it
- * is about to end). No event tells, so look again at growing intervals, one second in all. */
+ * is about to end, or to bind it again). No event tells, so look again at growing intervals, half a second in
+ * all. */
 static int connect_soon(struct tg_client *c)
 {
     int err = connect_once(c);
-    for (int ms = 1; nobody_there(err) && ms <= 512; ms *= 2) {
+    for (int ms = 1; nobody_there(err) && ms <= LOOK_MAX_MS; ms *= 2) {
         poll(NULL, 0, ms);
         err = connect_once(c);
     }
     return err;
 }
 
+/* Of many who find nobody (ten thousand waiters whose broker was killed), one at a time starts a broker; the
+ * others look for it meanwhile. 0: connected. Nobody there: it is our turn, until *ret_turn is closed; also
+ * when the turn does not come in time, or where there is no lock to be had: then *ret_turn is -1. */
+static int await_turn(struct tg_client *c, int *ret_turn)
+{
+    char path[TG_PATH_BYTES + 16];
+    uint64_t deadline = tg_deadline_ns(TG_CLIENT_START_MS);
+    *ret_turn = -1;
+    int err = tg_private_dir(c->paths.runtime_dir, c->text, sizeof(c->text));
+    if (err)
+        return err;
+    snprintf(path, sizeof(path), "%s/start.lock", c->paths.runtime_dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        fd = tg_fd_above_stdio(fd);
+    for (int ms = 1; fd >= 0; ms = ms < LOOK_MAX_MS ? ms * 2 : ms) {
+        bool mine = flock(fd, LOCK_EX | LOCK_NB) == 0;
+        err = connect_once(c);
+        if (nobody_there(err) && mine) {
+            *ret_turn = fd;
+            return err;
+        }
+        if (!nobody_there(err) || tg_deadline_poll_ms(deadline) == 0) {
+            close(fd);
+            return err;
+        }
+        poll(NULL, 0, ms);
+    }
+    return -ECONNREFUSED;
+}
+
+/* Starts brokers until one answers, for some seconds: each may find that another one has the store, and that
+ * one may be ending. One that was killed before it could say a word is followed by another. */
+static int start_and_connect(struct tg_client *c)
+{
+    uint64_t deadline = tg_deadline_ns(TG_CLIENT_START_MS / 2);
+    int killed = 0;
+    int err;
+    do {
+        memcpy(c->socket, c->paths.socket, strlen(c->paths.socket) + 1);
+        err = tg_start_broker(c);
+        if (err == -ECONNREFUSED)
+            return err;
+        killed += err == -ECONNRESET;
+        if (!err)
+            err = connect_soon(c);
+    } while ((nobody_there(err) || (err == -ECONNRESET && killed < KILLED_MAX)) &&
+             tg_deadline_poll_ms(deadline) > 0);
+    return nobody_there(err) || err == -ECONNRESET ? -ECONNREFUSED : err;
+}
+
 int tg_client_connect(struct tg_client *c)
 {
+    int turn = -1;
     if (c->fd >= 0)
         return 0;
     int err = connect_once(c);
-    for (int attempt = 0; attempt < 3 && nobody_there(err); attempt++) {
-        if (!c->may_start)
-            return tg_client_fail(c, -ECONNREFUSED, "no broker listens on %s", c->socket);
-        memcpy(c->socket, c->paths.socket, strlen(c->paths.socket) + 1);
-        err = tg_start_broker(c);
-        if (err)
-            return err;
-        err = connect_soon(c);
-    }
-    return nobody_there(err) ? -ECONNREFUSED : err;
+    if (nobody_there(err) && !c->may_start)
+        return tg_client_fail(c, -ECONNREFUSED, "no broker listens on %s", c->socket);
+    if (nobody_there(err))
+        err = await_turn(c, &turn);
+    if (nobody_there(err))
+        err = start_and_connect(c);
+    if (turn >= 0)
+        close(turn);
+    return err;
 }

@@ -69,13 +69,26 @@ static int send_bytes(struct tg_client *c, const uint8_t *bytes, size_t n, uint6
     return 0;
 }
 
+/* Every request names the store it is meant for (R2): whoever listens at this socket may serve another. */
+static int encode(const struct tg_client *c, const json_t *request, uint8_t **ret_bytes, size_t *ret_n)
+{
+    json_t *named = json_copy((json_t *)(uintptr_t)request);
+    char *store = tg_display_text(c->paths.store, TG_PATH_BYTES);
+    int err = -ENOMEM;
+    if (named && store && json_object_set_new(named, "store", json_string(store)) == 0)
+        err = tg_frame_encode(named, ret_bytes, ret_n);
+    free(store);
+    json_decref(named);
+    return err;
+}
+
 static int send_within(struct tg_client *c, const json_t *request, uint64_t ms)
 {
     uint8_t *bytes;
     size_t n;
     if (c->fd < 0)
         return tg_client_fail(c, -ECONNRESET, "not connected to a broker");
-    int err = tg_frame_encode(request, &bytes, &n);
+    int err = encode(c, request, &bytes, &n);
     if (err)
         return tg_client_fail(c, err, "cannot write the request: %s", strerror(-err));
     err = n - TG_FRAME_HEADER_BYTES > TG_REQUEST_MAX_BYTES
@@ -155,7 +168,8 @@ int tg_client_recv(struct tg_client *c, uint64_t deadline_ns, json_t **ret)
             return bad_frame(c, got);
         int err = feed(c, deadline_ns);
         if (err == -ETIMEDOUT)
-            return tg_client_fail(c, err, "no answer from the broker on %s in time", c->socket);
+            return tg_client_fail(c, err, "the broker on %s (process %d) does not answer", c->socket,
+                                  tg_client_broker_pid(c));
         if (err)
             return lost(c, err, err == -ENOMEM ? "no memory for the answer" : "the broker has gone");
     }

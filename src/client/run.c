@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "client/forward.h"
 #include "client/lookup.h"
 #include "machine/oom.h"
@@ -80,7 +81,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
         _exit(0);
     }
     if (!err && answer.state != TG_ADMIT_HOLD)
-        err = tg_client_fail(c, -ETIME, "waited too long for its turn");
+        err = answer.unanswered ? -ETIME : tg_client_fail(c, -ETIME, "waited too long for its turn");
     if (err)
         refuse(report, STAGE_REFUSED, err, c->text);
     if (ask->granted)
@@ -89,6 +90,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pi
     report->granted_boot_ns = answer.granted_boot_ns;
     report->stage = STAGE_RUNNING;
     prctl(PR_SET_PDEATHSIG, 0);
+    tg_fault_point("client.before-exec");
     char granted[24];
     snprintf(granted, sizeof(granted), "%llu", (unsigned long long)answer.granted_boot_ns);
     if (setenv(TG_ENV_TICKET, answer.env, 1) || setenv(TG_ENV_GRANTED, granted, 1))
@@ -161,7 +163,9 @@ static int judge(struct tg_client *c, const struct report *report, int status, i
 static int mind_command(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
                         struct tg_forward *f, pid_t child, int *ret_status, struct tg_run_end *end)
 {
+    tg_fault_point("wrapper.forked");
     int status = tg_forward_wait(f, child);
+    tg_fault_point("wrapper.ended");
     tg_forward_end(f, child);
     end->ticket = report->ticket;
     end->left_known = f->adopts;
@@ -172,6 +176,7 @@ static int mind_command(struct tg_client *c, const struct tg_run_ask *ask, const
     memcpy(text, c->text, sizeof(text));
     if (report->ticket != 0 && status >= 0)
         report_done(c, ask, report, end, status);
+    tg_fault_point("wrapper.told");
     memcpy(c->text, text, sizeof(text));
     return err;
 }
@@ -181,8 +186,9 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
 {
     struct tg_forward f;
     *ret_end = (struct tg_run_end){0};
+    c->connect_by_ns = tg_deadline_ns(ask->admit.wait_ms);
     int err = tg_client_connect(c);
-    if (err)
+    if (err && err != -ETIMEDOUT) /* nobody lets us in: the child minds the limit, and says so */
         return err;
     struct report *report =
         mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

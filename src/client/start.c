@@ -141,7 +141,7 @@ static int understand(struct tg_client *c, const char *path, const char *line)
         return 0;
     if (strncmp(line, locked, sizeof(locked) - 1) == 0) {
         const char *where = line + sizeof(locked) - 1;
-        if (where[0] != '/')
+        if (where[0] != '/' || strlen(where) >= sizeof(c->socket))
             return tg_client_fail(c, -EPROTO, "%s names no socket: %s", path, line);
         memcpy(c->socket, where, strlen(where) + 1);
         return 0;
@@ -153,13 +153,13 @@ static int understand(struct tg_client *c, const char *path, const char *line)
 
 static int await_ready(struct tg_client *c, const char *path, int fd)
 {
-    char line[TG_PATH_BYTES];
+    char line[TG_PATH_BYTES + 512];
     int err = read_line(fd, line, sizeof(line));
     if (err == -ETIMEDOUT)
         return tg_client_fail(c, err, "the broker %s is not ready after %u s", path,
                               TG_CLIENT_START_MS / 1000);
     if (err)
-        return tg_client_fail(c, -ECONNREFUSED, "the broker %s ended before it was ready", path);
+        return tg_client_fail(c, -ECONNRESET, "the broker %s ended before it was ready", path);
     return understand(c, path, line);
 }
 

@@ -10,7 +10,8 @@
 #include "client/client.h"
 
 /* Starts a broker and waits (at most TG_CLIENT_START_MS) until it says that it listens, or that another one
- * serves the store: then c->socket is where that one listens (R2). 0, or an error with c->text. */
+ * serves the store: then c->socket is where that one listens (R2). 0; -ECONNRESET: it ended without a word;
+ * or another error; c->text says more. */
 int tg_start_broker(struct tg_client *c);
 
 #endif

@@ -7,12 +7,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
+#include "client/lost.h"
 
 #define AT_ONCE 1000u /* tickets in one question */
-/* A broker that dies is looked for this often in a row; a connection that lasted this long starts anew. */
-#define LOST_LIMIT 8
-#define LASTING_NS (UINT64_C(5) * 1000000000)
 
 static json_t *build(const uint64_t *tickets, size_t n, bool now)
 {
@@ -57,28 +54,43 @@ static int ask_once(struct tg_client *c, const json_t *request, uint64_t deadlin
     return err ? err : tg_client_recv(c, deadline_ns, ret);
 }
 
+/* Asks until the tickets have ended. The answer may be a long time coming, so after a loss it is first asked
+ * how they stand, which shows that somebody is there. */
+static int ask_until_ended(struct tg_client *c, const json_t *wait, const json_t *look, uint64_t deadline_ns,
+                           json_t **ret)
+{
+    struct tg_lost lost = {0};
+    int err;
+    do {
+        err = 0;
+        *ret = NULL;
+        if (lost.tries > 0 || !wait) {
+            err = ask_once(c, look, tg_deadline_ns(TG_CLIENT_REPLY_MS), ret);
+            if (!err)
+                tg_lost_answered(&lost);
+        }
+        if (!err && wait && (!*ret || json_object_get(*ret, "left"))) {
+            json_decref(*ret);
+            *ret = NULL;
+            err = ask_once(c, wait, deadline_ns, ret);
+            if (err == -ETIMEDOUT) /* of the broker nothing else was to be expected */
+                tg_client_fail(c, err, "waited too long");
+        }
+    } while (err && tg_lost_try_again(c, &lost, err, deadline_ns));
+    return err;
+}
+
 static int wait_some(struct tg_client *c, const uint64_t *tickets, size_t n, uint64_t deadline_ns,
                      struct tg_ended *ret)
 {
     bool now = tg_deadline_poll_ms(deadline_ns) == 0; /* the time is up: how it stands, at once */
-    json_t *request = build(tickets, n, now);
+    json_t *wait = now ? NULL : build(tickets, n, false);
+    json_t *look = build(tickets, n, true);
     json_t *reply = NULL;
-    int lost = 0;
-    int err;
-    if (!request)
-        return tg_client_fail(c, -ENOMEM, "no memory for the request");
-    for (;;) {
-        uint64_t begin = tg_clock_mono_ns();
-        err = ask_once(c, request, now ? tg_deadline_ns(TG_CLIENT_REPLY_MS) : deadline_ns, &reply);
-        if (err != -ECONNRESET)
-            break;
-        lost = tg_clock_mono_ns() - begin > LASTING_NS ? 1 : lost + 1;
-        if (lost >= LOST_LIMIT) {
-            tg_client_fail(c, err, "the broker on %s went away %d times in a row", c->socket, lost);
-            break;
-        }
-    }
-    json_decref(request);
+    int err = look && (now || wait) ? ask_until_ended(c, wait, look, deadline_ns, &reply)
+                                    : tg_client_fail(c, -ENOMEM, "no memory for the request");
+    json_decref(wait);
+    json_decref(look);
     if (err) {
         tg_client_disconnect(c); /* a late answer must not meet the next request */
         return err;

@@ -23,6 +23,7 @@
 
 #define DEATH_LOOK_NS UINT64_C(250000000)
 #define LOOKS 64u
+#define LAZY_LOOKS 64u /* before a call rings: about as long as ringing takes */
 #define YIELD_EVERY 32u
 #define POLLS_PER_CHECK 256u
 #define MAX_NS UINT64_C(3600000000000000)
@@ -79,6 +80,10 @@ static void publish(struct tg_attached *a, uint64_t item, uint32_t priority, uin
     /* U1 seq_cst: publishes the payload, pairs with U2; before the look at PARKED (V3). */
     tg_store_seqcst_u32(&slot->status, TG_SLOT_PUBLISHED);
     tg_store_release_u64(&a->use[i], item * 2 + 1); /* W4 release: pairs with W2 and W5 */
+}
+
+static void ring(struct tg_attached *a)
+{
     /* V3 seq_cst: pairs with V1. */
     if (tg_load_seqcst_u32(&a->share->parked) && tg_exchange_seqcst_u32(&a->share->parked, 0)) {
         const uint64_t one = 1;
@@ -98,6 +103,7 @@ int tg_attached_submit(struct tg_attached *a, uint32_t priority, uint32_t opcode
     if (r)
         return r;
     publish(a, item, priority, opcode, args, arg_count);
+    ring(a);
     *ret_item = item;
     return 0;
 }
@@ -276,5 +282,29 @@ int tg_attached_wait(struct tg_attached *a, uint64_t item, uint64_t timeout_ns, 
 int tg_attached_wait_space(struct tg_attached *a, uint64_t timeout_ns)
 {
     const struct awaited w = {true, 0, NULL};
+    return wait_for(a, &w, timeout_ns);
+}
+
+int tg_attached_call(struct tg_attached *a, uint32_t priority, uint32_t opcode, const uint32_t *args,
+                     uint32_t arg_count, uint64_t timeout_ns, struct tg_outcome *ret)
+{
+    uint64_t item;
+    int r = check_item(priority, opcode, args, arg_count);
+    if (!r)
+        r = tg_attached_ended(a);
+    if (!r)
+        r = reserve(a, &item);
+    if (r)
+        return r;
+    publish(a, item, priority, opcode, args, arg_count);
+    const struct awaited w = {false, item, ret};
+    /* A worker that looks for work may take the item before a sleeping server could be waked. */
+    for (uint32_t looks = 0; looks < LAZY_LOOKS && a->spin_us != 0; looks++) {
+        r = look_for(a, &w);
+        if (r != -EINPROGRESS)
+            return look_or_ended(a, &w);
+        tg_cpu_relax();
+    }
+    ring(a);
     return wait_for(a, &w, timeout_ns);
 }

@@ -11,6 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef TG_EXPLORE
+/* tests/engine_explore: its threads sleep and wake by its scheduler. */
+void tg_futex_wait(const uint32_t *word, uint32_t expected, uint64_t limit_ns);
+void tg_futex_wake(const uint32_t *word, int count);
+#else
 /* Sleeps while *word == expected, at most limit_ns. May return early; the caller looks again. */
 static inline void tg_futex_wait(const uint32_t *word, uint32_t expected, uint64_t limit_ns)
 {
@@ -24,6 +29,7 @@ static inline void tg_futex_wake(const uint32_t *word, int count)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
+#endif
 
 /* The same between processes, on a word in shared memory. */
 static inline void tg_futex_wait_shared(const uint32_t *word, uint32_t expected, uint64_t limit_ns)

@@ -206,8 +206,12 @@ struct tg_engine {
     bool drained;
 
     /* Serving other processes (serve.c); they outlive any server, because ending items look at them. */
-    struct tg_server *server;         /* under drain_lock */
-    struct tg_served **served;        /* a slot's item in a client's ring; by its publisher */
+    struct tg_server *server;  /* under drain_lock */
+    struct tg_served **served; /* a slot's item in a client's ring; by its publisher */
+    /* Held by who looks at the clients' rings: the server's thread, or a worker that looks for work. */
+    pthread_mutex_t serve_lock;
+    struct tg_server *helped;         /* under serve_lock; NULL: no help wanted */
+    uint32_t has_server;              /* a hint of the same */
     int serve_wake;                   /* eventfd of the server's thread; -1: never served */
     uint32_t serve_starved;           /* 1: it sleeps until any slot is free */
     uint32_t serve_closing;           /* guests that leave: items handed back may be cancelled now */
@@ -302,6 +306,8 @@ struct tg_served;
  * cancelled. After its status and before its slot is released. */
 void tg_served_end(struct tg_engine *e, uint32_t slot, uint32_t status, const struct tg_fault *fault,
                    const uint32_t *result);
+/* Takes what clients published, if nobody else is at it. False: nothing. */
+bool tg_serve_help(struct tg_engine *e);
 /* Wakes the server's thread. */
 void tg_serve_wake(struct tg_engine *e);
 /* A served item was handed back (REQUEUE, WAIT_IO): a server that could not cancel it may try again. */

@@ -322,6 +322,7 @@ void tg_engine_free(struct tg_engine *e)
     pthread_mutex_destroy(&e->log_lock);
     pthread_mutex_destroy(&e->resize_lock);
     pthread_mutex_destroy(&e->drain_lock);
+    pthread_mutex_destroy(&e->serve_lock);
     pthread_mutex_destroy(&e->io.lock);
     pthread_mutex_destroy(&e->handlers.lock);
     free(e);
@@ -382,6 +383,7 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     pthread_mutex_init(&e->log_lock, NULL);
     pthread_mutex_init(&e->resize_lock, NULL);
     pthread_mutex_init(&e->drain_lock, NULL);
+    pthread_mutex_init(&e->serve_lock, NULL);
     pthread_mutex_init(&e->io.lock, NULL);
     pthread_mutex_init(&e->handlers.lock, NULL);
     r = build(e, &o);

@@ -72,7 +72,11 @@ static void handle(struct tg_server *s, uint64_t event)
 static bool events(struct tg_server *s, int timeout_ms)
 {
     struct epoll_event event[EVENTS];
+    if (timeout_ms != 0)
+        pthread_mutex_unlock(&s->engine->serve_lock); /* workers may look while we sleep */
     int n = epoll_wait(s->epoll, event, EVENTS, timeout_ms);
+    if (timeout_ms != 0)
+        pthread_mutex_lock(&s->engine->serve_lock);
     for (int i = 0; i < n; i++)
         handle(s, event[i].data.u64);
     if (s->stats.leaving)
@@ -136,7 +140,7 @@ static void tick(struct tg_server *s, bool idle)
     }
     events(s, 0);
     if (idle)
-        sched_yield(); /* see server_main */
+        sched_yield(); /* see look_around */
 }
 
 /* Until all guests have left. */
@@ -150,24 +154,53 @@ static void leave(struct tg_server *s)
         events(s, -1); /* whoever ends an item of a guest that leaves wakes us (Y5) */
 }
 
+/* One pass, unless a worker is at it. True when anything moved. */
+static bool pass(struct tg_server *s, uint32_t *looks)
+{
+    pthread_mutex_t *lock = &s->engine->serve_lock;
+    if (pthread_mutex_trylock(lock) != 0)
+        return false;
+    bool moved = tg_serve_pass(s);
+    if (moved && ++*looks % LOOKS == 0)
+        tick(s, false);
+    pthread_mutex_unlock(lock);
+    return moved;
+}
+
+/* The lock is free between two looks: where a worker looks for work too, it may be the quicker one, and then
+ * this thread finds nothing, parks its guests and sleeps. */
+static void look_around(struct tg_server *s)
+{
+    uint32_t looks = 0;
+    while (!tg_load_acquire_u32(&s->stop)) { /* Y10 acquire: pairs with Y11 */
+        if (pass(s, &looks))
+            continue;
+        if (s->spin_ns == 0 || ++looks % LOOKS == 0) {
+            pthread_mutex_lock(&s->engine->serve_lock);
+            tick(s, true);
+            pthread_mutex_unlock(&s->engine->serve_lock);
+        } else if (looks % YIELD_EVERY == 0) {
+            sched_yield(); /* whoever would publish next may be waiting for this very core */
+        }
+        tg_cpu_relax();
+    }
+}
+
 static void *server_main(void *server)
 {
     struct tg_server *s = server;
-    uint32_t looks = 0;
-    while (!tg_load_acquire_u32(&s->stop)) { /* Y10 acquire: pairs with Y11 */
-        if (tg_serve_pass(s)) {
-            if (++looks % LOOKS == 0)
-                tick(s, false);
-            continue;
-        }
-        if (s->spin_ns == 0 || ++looks % LOOKS == 0)
-            tick(s, true);
-        else if (looks % YIELD_EVERY == 0)
-            sched_yield(); /* whoever would publish next may be waiting for this very core */
-        tg_cpu_relax();
-    }
+    struct tg_engine *e = s->engine;
+    pthread_mutex_lock(&e->serve_lock);
+    e->helped = s;
+    pthread_mutex_unlock(&e->serve_lock);
+    tg_store_relaxed_u32(&e->has_server, 1); /* Y15 */
+    look_around(s);
+    tg_store_relaxed_u32(&e->has_server, 0); /* Y15 */
+    pthread_mutex_lock(&e->serve_lock);
+    e->helped = NULL;
     epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->listener, NULL);
     leave(s);
+    pthread_mutex_unlock(&e->serve_lock);
     tg_store_seqcst_u32(&s->finished, 1); /* Y12 */
     tg_futex_wake_all(&s->finished);
     return NULL;

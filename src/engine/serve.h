@@ -4,8 +4,9 @@
  * and go; serve_item.c: items from a guest's ring into the engine and their ends back. A "guest" is the
  * server's side of one client.
  *
- * Who touches what: everything belongs to the server's thread, but for what is marked "ends": that is
- * touched by whoever ends an item (a worker, the IO side, a drain), in tg_served_end.
+ * Who touches what: everything belongs to who holds the engine's serve_lock (the server's thread, or a worker
+ * that helps), but for what is marked "ends": that is touched by whoever ends an item (a
+ * worker, the IO side, a drain), in tg_served_end.
  */
 #ifndef TG_ENGINE_SERVE_H
 #define TG_ENGINE_SERVE_H
@@ -83,6 +84,7 @@ struct tg_server {
     uint64_t spin_ns;
     uint32_t places;          /* length of the lists */
     uint32_t guests;          /* used places, those that leave included */
+    uint32_t top;             /* no place from here on is used */
     struct tg_guest **guest;  /* by place; NULL: free */
     struct tg_guest **active; /* looked at */
     uint32_t actives;

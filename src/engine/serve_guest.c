@@ -170,6 +170,7 @@ static int settle_in(struct tg_server *s, struct tg_guest *g)
     if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, g->bell, &event) != 0)
         return -errno;
     s->guest[place] = g;
+    s->top = place >= s->top ? place + 1 : s->top;
     s->guests++;
     tg_serve_set(&s->stats.clients, s->stats.clients + 1);
     return 0;
@@ -304,4 +305,6 @@ void tg_guests_reap(struct tg_server *s)
         tg_sub_seqcst_u32(&s->engine->serve_closing, 1); /* Y14 */
         guest_free(g);
     }
+    while (s->top != 0 && !s->guest[s->top - 1])
+        s->top--;
 }

@@ -16,6 +16,10 @@
  *   - Nothing here blocks on memory or a descriptor the guest holds: the doorbell is never read or written by
  *     us (the guest could make that block), and the guest is woken through a futex.
  *
+ * Who looks: the server's thread, or a worker that has nothing to do and looks around before it sleeps
+ * (tg_serve_help): then an item goes from the client's ring to the worker without a third thread. That is a
+ * short cut and no duty: the doorbell says what it says whether or not anybody helps.
+ *
  * The end of an item (no touch after it may be freed)
  *   Who ends an item stores LANDING, answers, counts, reads CLOSING, and stores FREE as its last touch. The
  *   server stores CLOSING, then reads the states, all seq_cst: an item it sees FLYING will wake it; LANDING
@@ -87,7 +91,9 @@ void tg_served_end(struct tg_engine *e, uint32_t slot, uint32_t status, const st
 bool tg_guest_has_item(const struct tg_guest *g)
 {
     uint32_t i = g->next & g->mask;
-    /* V2 seq_cst: after PARKED (V1); pairs with U1. Then Y8 acquire: pairs with Y7. */
+    /* V2 seq_cst: after PARKED (V1); pairs with U1. Then Y8 acquire: pairs with Y7. In this order: PUBLISHED
+     * by an honest client means that its slot's last item is LANDING at least. One look too many does no
+     * harm. */
     if (tg_load_seqcst_u32(&g->share->slot[i].status) != TG_SLOT_PUBLISHED)
         return false;
     uint32_t state = tg_load_acquire_u32(&g->item[i].state);
@@ -133,9 +139,11 @@ static bool take_one(struct tg_guest *g)
     uint32_t i = g->next & g->mask, priority;
     struct tg_served *it = &g->item[i];
     struct tg_slot *slot = &g->share->slot[i];
-    /* U2 acquire: the payload; pairs with U1. Then Y8. */
-    if (tg_load_acquire_u32(&slot->status) != TG_SLOT_PUBLISHED ||
-        tg_load_acquire_u32(&it->state) != TG_ITEM_FREE)
+    /* Y8 acquire first: FREE comes after the answer (U3), so that the PUBLISHED read then is a new one. The
+     * other way round the item that just ended would be taken twice. U2 acquire: the payload; pairs with U1.
+     */
+    if (tg_load_acquire_u32(&it->state) != TG_ITEM_FREE ||
+        tg_load_acquire_u32(&slot->status) != TG_SLOT_PUBLISHED)
         return false;
     copy(it, slot, &priority);
     g->next++;
@@ -266,6 +274,27 @@ bool tg_serve_pass(struct tg_server *s)
         }
     }
     return tg_serve_submit(s) || moved;
+}
+
+bool tg_serve_help(struct tg_engine *e)
+{
+    uint32_t taken = 0;
+    if (pthread_mutex_trylock(&e->serve_lock) != 0)
+        return false;
+    struct tg_server *s = e->helped;
+    for (uint32_t i = 0; s && i < s->top; i++) {
+        struct tg_guest *g = s->guest[i];
+        for (uint32_t n = 0; g && !g->leaving && n < BURST && take_one(g); n++)
+            taken++;
+    }
+    if (taken != 0) {
+        tg_serve_submit(s);
+        /* What could not be submitted is waited for by the server's thread. */
+        if (s->waitings != 0)
+            tg_serve_wake(e);
+    }
+    pthread_mutex_unlock(&e->serve_lock);
+    return taken != 0;
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------------------- */

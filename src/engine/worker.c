@@ -58,6 +58,9 @@ static bool look_for_work(struct tg_worker *w)
     for (uint32_t looks = 1;; looks++) {
         if (claim(w))
             return true;
+        /* Y15 relaxed: a hint. */
+        if (tg_load_relaxed_u32(&e->has_server) && tg_serve_help(e) && claim(w))
+            return true;
         if (looks < LOOKS_BEFORE_POST && e->spin_us != 0) {
             tg_cpu_relax();
             continue;

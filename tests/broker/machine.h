@@ -47,6 +47,43 @@ static inline void show_process(const char *machine, pid_t pid)
     CHECK(symlink(from, to) == 0);
 }
 
+/* The same process as if it had been started so many clock ticks later: shown anew each time. */
+static inline void show_process_started_later(const char *machine, pid_t pid, unsigned long long ticks)
+{
+    static const char *const same[] = {"status", "statm", "smaps_rollup", "environ", "cmdline", "comm"};
+    char dir[300], path[400], text[2048];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    CHECK(f);
+    size_t n = fread(text, 1, sizeof(text) - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    char *start = strrchr(text, ')'); /* field 2; the start is field 22 */
+    for (int field = 2; field < 22; field++) {
+        CHECK(start);
+        start = strchr(start + 1, ' ');
+    }
+    char *rest;
+    CHECK(start);
+    unsigned long long real = strtoull(start + 1, &rest, 10);
+    snprintf(dir, sizeof(dir), "%s/proc/%d", machine, (int)pid);
+    if (mkdir(dir, 0700) == 0) {
+        for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+            char to[420];
+            snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, same[i]);
+            snprintf(to, sizeof(to), "%s/%s", dir, same[i]);
+            CHECK(symlink(path, to) == 0);
+        }
+    }
+    snprintf(path, sizeof(path), "%s/stat.new", dir);
+    f = fopen(path, "w");
+    CHECK(f && fprintf(f, "%.*s %llu%s", (int)(start - text), text, real + ticks, rest) > 0 &&
+          fclose(f) == 0);
+    char to[420];
+    snprintf(to, sizeof(to), "%s/stat", dir);
+    CHECK(rename(path, to) == 0);
+}
+
 static inline void put_file(const char *dir, const char *name, const char *text)
 {
     char path[300], draft[310];

@@ -241,7 +241,7 @@ static void a_cancellation_outlives_its_broker(void)
 }
 
 /* S10, U13, U14: the recorded clocks say nonsense, the order stays; limits are not touched either. */
-static void s10_u13_order_comes_from_numbers_not_from_clocks(void)
+static void s10_u13_u14_order_comes_from_numbers_not_from_clocks(void)
 {
     struct place p;
     struct job h = {0}, w[3] = {0};
@@ -306,23 +306,63 @@ static void u7_a_corrupt_store_starts_an_empty_queue(void)
     CHECK_EQ(waitpid(p.broker, NULL, 0), p.broker);
 }
 
-/* A request names the store it expects (R2). */
+static json_t *named(json_t *m, const char *store)
+{
+    json_object_set_new(m, "store", json_string(store));
+    return m;
+}
+
+/* A request names the store it expects (R2): whatever it asks, nothing is done to another one. */
 static void r2_another_store_is_refused(void)
 {
     struct place p;
     struct client c;
+    char link[200], path[500];
     place_make(&p);
     place_ready(&p, 1);
     client_open(&c, &p);
     pid_t pid = owner_make();
-    json_t *m = admit_message("run", pid, 0, 1, -1);
-    json_object_set_new(m, "store", json_string("/somewhere/else/store.db"));
-    m = client_ask(&c, m);
+    static const char *const wrong[] = {"/somewhere/else/store.db", "store.db", "", "/"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        json_t *asks[] = {
+            admit_message("run", pid, 0, 1, -1),
+            json_pack("{s:s}", "op", "status"),
+            json_pack("{s:s,s:b}", "op", "stop", "force", 1),
+            json_pack("{s:s,s:s,s:s}", "op", "config", "key", "slots", "value", "7"),
+            json_pack("{s:s,s:i}", "op", "cancel", "ticket", 1),
+            json_pack("{s:s,s:i,s:i}", "op", "prio", "ticket", 1, "prio", 3),
+            json_pack("{s:s,s:i}", "op", "release", "pid", (int)pid),
+            json_pack("{s:s,s:i,s:i}", "op", "done", "ticket", 1, "status", 0),
+            json_pack("{s:s,s:b}", "op", "wait", "all", 1),
+            json_pack("{s:s}", "op", "history"),
+            json_pack("{s:s,s:i}", "op", "why", "ticket", 1),
+        };
+        for (size_t k = 0; k < sizeof(asks) / sizeof(asks[0]); k++) {
+            json_t *m = client_ask(&c, named(asks[k], wrong[i]));
+            CHECK_TEXT(text_at(m, "error.code"), "other-store");
+            json_decref(m);
+        }
+    }
+    client_send(&c, named(json_pack("{s:s,s:i}", "op", "ack", "ticket", 1), wrong[0])); /* never answered */
+    json_t *m = client_ask(&c, named(json_pack("{s:s}", "op", "status"), p.store));
+    CHECK_EQ(number_at(m, "gates.slots.limit"), 1);
+    json_decref(m);
+    /* The same directory by other names. */
+    snprintf(link, sizeof(link), "%s/link", p.dir);
+    CHECK(symlink(p.dir, link) == 0);
+    static const char *const right[] = {"/state/store.db", "//state/store.db", "/./state//store.db",
+                                        "/link/state/store.db"};
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+        snprintf(path, sizeof(path), "%s%s", p.dir, right[i]);
+        m = client_ask(&c, named(json_pack("{s:s}", "op", "status"), path));
+        CHECK(json_is_true(at(m, "ok")));
+        json_decref(m);
+    }
+    snprintf(path, sizeof(path), "%s/state/other.db", p.dir);
+    m = client_ask(&c, named(json_pack("{s:s}", "op", "status"), path));
     CHECK_TEXT(text_at(m, "error.code"), "other-store");
     json_decref(m);
-    m = admit_message("run", pid, 0, 1, -1);
-    json_object_set_new(m, "store", json_string(p.store));
-    m = client_ask(&c, m);
+    m = client_ask(&c, named(admit_message("run", pid, 0, 1, -1), p.store));
     CHECK_TEXT(text_at(m, "state"), "HOLD");
     json_decref(m);
     owner_kill(pid);
@@ -338,7 +378,7 @@ int main(void)
     RUN(l5_l7_l11_the_dead_are_not_adopted);
     RUN(l11_an_adopted_holder_can_be_released_and_cancelled);
     RUN(a_cancellation_outlives_its_broker);
-    RUN(s10_u13_order_comes_from_numbers_not_from_clocks);
+    RUN(s10_u13_u14_order_comes_from_numbers_not_from_clocks);
     RUN(u7_a_corrupt_store_starts_an_empty_queue);
     RUN(r2_another_store_is_refused);
     return 0;

@@ -11,7 +11,11 @@
 #include "base/clock.h"
 #include "harness.h"
 
-#define N 2000
+#define N (SANITIZED ? 2000 : 5000)
+#define GROWTH_MAX_KB 4096
+#define PASSES 40 /* decisions while all wait */
+
+#define FIRST_WAITER 2 /* its ticket; the holder has 1 */
 
 static pid_t owners[N];
 
@@ -47,16 +51,18 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint64_t median(uint64_t *v, size_t n)
+/* What it takes when nobody disturbs: other work on the machine only adds to it. */
+static uint64_t fast_tenth(uint64_t *v, size_t n)
 {
     qsort(v, n, sizeof(*v), compare);
-    return v[n / 2];
+    return v[n / 10];
 }
 
 struct usage {
     uint64_t cpu_ticks;
     uint64_t wakeups;
     uint64_t rss_kb;
+    uint64_t data_kb; /* taken, used or not */
 };
 
 static struct usage usage_of(pid_t pid)
@@ -80,9 +86,38 @@ static struct usage usage_of(pid_t pid)
             u.wakeups = v;
         if (sscanf(line, "VmRSS: %lu", &v) == 1)
             u.rss_kb = v;
+        if (sscanf(line, "VmData: %lu", &v) == 1)
+            u.data_kb = v;
     }
     fclose(f);
     return u;
+}
+
+/* Each owner once, in a row of its own, with its place in the order. */
+static void check_all_are_there(const json_t *waiters)
+{
+    static bool seen[N];
+    CHECK_EQ(json_array_size(waiters), N);
+    for (int i = 0; i < N; i++) {
+        const json_t *w = json_array_get(waiters, (size_t)i);
+        CHECK_EQ(number_at(w, "ahead"), i);
+        CHECK_TEXT(text_at(w, "why"), "slots");
+        int64_t ticket = number_at(w, "ticket") - FIRST_WAITER;
+        CHECK(ticket >= 0 && ticket < N && !seen[ticket]);
+        CHECK_EQ(number_at(w, "pid"), owners[ticket]);
+        seen[ticket] = true;
+    }
+}
+
+/* So many decisions with everybody waiting: a setting that changes calls for one. And a status now and then.
+ */
+static void decide_and_look(const struct place *p, int n)
+{
+    for (int i = 0; i < n; i++) {
+        set_config(p, "backfill-mb", i % 2 ? "6000" : "5999");
+        if (i % 10 == 0)
+            json_decref(status_of(p));
+    }
 }
 
 int main(void)
@@ -107,17 +142,15 @@ int main(void)
         CHECK_TEXT(admit(&c, "run", owners[i], i % 3, 10, NULL), "WAIT");
         took_ns[i] = tg_clock_mono_ns() - begin_ns;
     }
-    uint64_t first = median(took_ns, 400), rest = median(took_ns + N - 400, 400);
+    uint64_t first = fast_tenth(took_ns, 1000), rest = fast_tenth(took_ns + N - 1000, 1000);
     struct usage full = usage_of(p.broker);
-    fprintf(stderr, "  first 400: %.1f us each, last 400: %.1f us each, %.1f kB a waiter\n",
+    fprintf(stderr, "  first 1000: %.1f us each, last 1000: %.1f us each, %.1f kB a waiter\n",
             (double)first / 1e3, (double)rest / 1e3, (double)(full.rss_kb - empty.rss_kb) / N);
     CHECK(rest <= 2 * first);
 
     fprintf(stderr, "s11_all_waiters_are_visible\n");
     json_t *s = status_of(&p);
-    CHECK_EQ(json_array_size(at(s, "waiters")), N);
-    CHECK_EQ(number_at(s, "waiters.1999.ahead"), 1999);
-    CHECK_TEXT(text_at(s, "waiters.1999.why"), "slots");
+    check_all_are_there(at(s, "waiters"));
     json_decref(s);
 
     fprintf(stderr, "a5_idle_waiters_wake_nobody\n");
@@ -139,15 +172,16 @@ int main(void)
     CHECK(client_quiet(&c, 20));
 
     fprintf(stderr, "s12_waiting_does_not_grow\n");
-    for (int i = 0; i < 10; i++)
-        json_decref(status_of(&p));
+    decide_and_look(&p, 10); /* by now it has all it needs */
     before = usage_of(p.broker);
-    for (int i = 0; i < 40; i++)
-        json_decref(status_of(&p));
+    decide_and_look(&p, PASSES);
     after = usage_of(p.broker);
-    CHECK(after.rss_kb < before.rss_kb + 2048 || FREED_MEMORY_IS_KEPT);
+    fprintf(stderr, "  %d decisions: %+lld kB in memory, %+lld kB taken\n", PASSES,
+            (long long)(after.rss_kb - before.rss_kb), (long long)(after.data_kb - before.data_kb));
+    CHECK(after.rss_kb < before.rss_kb + GROWTH_MAX_KB || FREED_MEMORY_IS_KEPT);
+    CHECK(after.data_kb < before.data_kb + GROWTH_MAX_KB || FREED_MEMORY_IS_KEPT);
 
-    fprintf(stderr, "a8_two_thousand_waiters_survive_a_restart\n");
+    fprintf(stderr, "a8_all_waiters_survive_a_restart\n");
     place_stop(&p, SIGKILL);
     begin = now_ms();
     CHECK_TEXT(place_start(&p), "ready");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the operating system tells, and does not: admission on a fixture in place of /proc, and memory that is
- * booked once. Rows S4, S6 of the cases; rule A2. */
+ * booked once. Rows S2, S4, S6 of the cases; rule A2. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,8 +213,48 @@ static void l10_an_owner_of_whom_nobody_can_tell_is_given_up(void)
     place_stop(&p, SIGTERM);
 }
 
+/* S2: a pid that has come again is told by its start time, also while some descriptor says that a process of
+ * that number lives. */
+static void s2_another_start_time_is_another_process(void)
+{
+    struct place p;
+    struct client c;
+    char machine[200];
+    uint64_t first, again, other;
+    place_make(&p);
+    make_machine(&p, machine, sizeof(machine));
+    p.machine_root = machine;
+    place_ready(&p, 2);
+    set_config(&p, "floor-mb", "0");
+    client_open(&c, &p);
+    pid_t pid = owner_make();
+    show_process_started_later(machine, pid, 0);
+    CHECK_TEXT(admit(&c, "run", pid, 0, 10, &first), "HOLD");
+    json_t *m = client_ask(&c, admit_message("run", pid, 0, 10, -1));
+    CHECK_TEXT(text_at(m, "verdict"), "already");
+    again = (uint64_t)number_at(m, "ticket");
+    CHECK_EQ(again, first);
+    json_decref(m);
+    show_process_started_later(machine, pid, 500);
+    m = client_ask(&c, admit_message("run", pid, 0, 10, -1));
+    CHECK_TEXT(text_at(m, "state"), "HOLD");
+    CHECK_TEXT(text_at(m, "verdict"), "ordered"); /* a ticket of its own, not that of the dead */
+    other = (uint64_t)number_at(m, "ticket");
+    CHECK(other > first);
+    json_decref(m);
+    json_t *s = status_of(&p);
+    CHECK_EQ(json_array_size(at(s, "holders")), 1);
+    CHECK_EQ(number_at(s, "holders.0.ticket"), other);
+    json_decref(s);
+    owner_kill(pid);
+    EVENTUALLY(holders_of(&p) == 0);
+    client_close(&c);
+    place_stop(&p, SIGTERM);
+}
+
 int main(void)
 {
+    RUN(s2_another_start_time_is_another_process);
     RUN(s4_missing_telemetry_admits_nobody);
     RUN(l10_an_owner_of_whom_nobody_can_tell_is_given_up);
     RUN(a2_each_byte_is_booked_once);

@@ -237,7 +237,7 @@ static void validate(const struct tg_queue *q, struct tg_ticket *const *all)
 {
     size_t waiting = 0;
     for (int i = 0; i < N; i++) {
-        if (!all[i] || all[i]->state != TG_WAIT)
+        if (!all[i] || all[i]->state != TG_WAIT || all[i]->on_hold)
             continue;
         waiting++;
         CHECK(q->waiters[tg_queue_ahead(q, all[i])] == all[i]);
@@ -292,9 +292,11 @@ static void o13_any_history_keeps_the_order(void)
         } else if (what < 4) {
             drop(&q, *t);
             *t = NULL;
-        } else if (what < 8 && (*t)->state == TG_WAIT) {
+        } else if (what < 8 && (*t)->state == TG_WAIT && !(*t)->on_hold) {
             tg_queue_settle(&q, now);
             tg_queue_set_state(&q, what == 4 ? *t : q.waiters[0], TG_HOLD); /* out of turn, or in order */
+        } else if (what == 12 && (*t)->state != TG_HOLD) {
+            tg_queue_set_hold(&q, *t, !(*t)->on_hold);
         } else if (what == 8) {
             tg_queue_set_request(&q, *t, (int64_t)((r >> 32) % 3), (*t)->est_mb, 1);
         } else if (what < 12) {

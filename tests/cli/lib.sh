@@ -36,7 +36,7 @@ trap finish EXIT
 # Whatever hangs, the script ends.
 trap 'echo "too slow, stopped" >&2; exit 1' TERM
 mkfifo "$PLACE/never"
-(read -r -t 60 _ <>"$PLACE/never"; kill -TERM $$; kill_ours) >/dev/null 2>&1 &
+(read -r -t "${PATIENCE:-60}" _ <>"$PLACE/never"; kill -TERM $$; kill_ours) >/dev/null 2>&1 &
 STARTED+=($!)
 
 fail() {

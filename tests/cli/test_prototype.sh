@@ -74,6 +74,15 @@ SWARM-QUEUE GRANT (admitted; run then: nx_swarm_queue release <pid>)'
   use_slots 1
   must_count 0 0
 }
+what_never_fits_has_no_verdict() {
+  owner
+  exits 123 "$NX" wait-admit "$OWNER" 0 99999999 1 0
+  said ''
+  grep -q 'can never start here: needs 99999999 MB' err || fail "it says $(cat err)"
+  exits 123 "$TG" wait-admit "$OWNER" 0 99999999 1 60000
+  said ''
+  must_count 0 0
+}
 s3_r7_no_store_no_grant() {
   # A state directory that cannot be used refuses, whoever asks; root may write anywhere, so it is a file.
   owner
@@ -220,6 +229,7 @@ wait_admit_killed_is_parked() {
 row the_prototypes_lines
 row the_lines_by_our_name
 row backfill_says_so_first
+row what_never_fits_has_no_verdict
 row s3_r7_no_store_no_grant
 row s3_r7_a_dead_or_stopped_broker_grants_nothing
 row owners_are_checked

@@ -92,6 +92,31 @@ static void e6_outcomes_come_back(void)
     serve_end(&s);
 }
 
+static void e1_calls(void)
+{
+    struct served s;
+    struct tg_outcome o;
+    serve_start(&s, test_engine(320, 1), NULL);
+    struct tg_attached *a = attach_now();
+    for (uint32_t i = 0; i < 500; i++) {
+        if (i % 100 == 0)
+            pause_ms(2);
+        CHECK_EQ(tg_attached_call(a, i % 5, OP_MIX, &i, 1, LIMIT, &o), 0);
+        CHECK_EQ(o.value[0], mixed(i));
+    }
+    CHECK_EQ(tg_attached_call(a, 1, 4711, NULL, 0, LIMIT, &o), -EIO);
+    CHECK_EQ(o.fault.reason, TG_FAULT_UNKNOWN_OPCODE);
+    CHECK_EQ(tg_attached_call(a, 5, TG_OP_NOP, NULL, 0, LIMIT, &o), -EINVAL);
+    CHECK_EQ(tg_attached_call(a, 0, OP_GATE, NULL, 0, 1000000, &o), -ETIMEDOUT);
+    for (uint32_t i = 1; i < 64; i++)
+        put_mix(a, 2, i);
+    CHECK_EQ(tg_attached_call(a, 0, TG_OP_NOP, NULL, 0, LIMIT, &o), -EAGAIN);
+    gate_open(&s.gate);
+    CHECK_EQ(tg_attached_wait_space(a, LIMIT), 0);
+    tg_attached_detach(a);
+    serve_end(&s);
+}
+
 static void e1_a_full_ring_and_old_items(void)
 {
     struct served s;
@@ -117,6 +142,26 @@ static void e1_a_full_ring_and_old_items(void)
         put_mix(a, 0, i);
     CHECK_EQ(tg_attached_poll(a, first, NULL), -ESTALE);
     tg_attached_detach(a);
+    serve_end(&s);
+}
+
+/* The server looks at a slot whose item is just ending: it must not take it for the next one. In a ring of
+ * one slot it always does. */
+static void e1_a_slot_is_taken_once(void)
+{
+    struct served s;
+    struct tg_serve_options o;
+    serve_options(&o);
+    o.slots = 1;
+    serve_start(&s, test_engine(320, 1), &o);
+    struct tg_attached *a = attach_now();
+    uint64_t end = tg_clock_mono_ns() + SECOND / 4;
+    uint32_t n = 0;
+    for (; tg_clock_mono_ns() < end; n++)
+        CHECK_EQ(tg_attached_wait(a, put_mix(a, 2, n), LIMIT, NULL), 0);
+    tg_attached_detach(a);
+    AWAIT(serve_stats(&s).clients == 0 && serve_stats(&s).leaving == 0);
+    CHECK_EQ(tg_load_relaxed_u32(&s.runs), n);
     serve_end(&s);
 }
 
@@ -232,7 +277,9 @@ static void cases(void)
 {
     RUN(e1_four_clients_are_exact);
     RUN(e6_outcomes_come_back);
+    RUN(e1_calls);
     RUN(e1_a_full_ring_and_old_items);
+    RUN(e1_a_slot_is_taken_once);
     RUN(e2_urgent_items_pass_a_full_level);
     RUN(e10_sleepers_wake);
     RUN(e1_threads_that_spin);

@@ -37,6 +37,8 @@ static void beside(void (*hostile)(void *), uint32_t spin_us, struct tg_serve_st
     serve_options(&o);
     o.spin_us = spin_us;
     serve_start(&s, test_engine(160, 1), &o);
+    /* No gate: a handler that holds the only worker is the application's own doing. */
+    CHECK_EQ(tg_engine_register(s.engine, OP_GATE, mix_handler, &s.runs), 0);
     pid_t bad = child_start(hostile, NULL);
     pid_t good[2] = {child_start(honest, (void *)0), child_start(honest, (void *)3)};
     child_passed(good[0]);
@@ -82,8 +84,7 @@ static void publishes_garbage(void *unused)
         for (uint32_t i = 0; i < a->slots; i++) {
             struct tg_slot *slot = &a->share->slot[i];
             uint32_t opcode = (uint32_t)check_random(&state) % 16;
-            /* No gate: its handler would hold the only worker, which is the application's own doing. */
-            tg_store_relaxed_u32(&slot->opcode, opcode == OP_GATE ? TG_OP_PACKED_SLOT : opcode);
+            tg_store_relaxed_u32(&slot->opcode, opcode == 15 ? TG_OP_PACKED_SLOT : opcode);
             tg_store_relaxed_u32(&slot->tenant, (uint32_t)check_random(&state));
             tg_store_relaxed_u32(&slot->priority, (uint32_t)check_random(&state) % 8);
             tg_store_relaxed_u32(&slot->args[0], (uint32_t)check_random(&state) % 300);

@@ -122,6 +122,16 @@ static void a_ring_larger_than_the_workers_is_drained(void)
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     CHECK_EQ(test_word(e, TG_CONTROL_DONE_COUNT), n);
     test_close(e);
+    /* The prototype's fault was in its scan: a worker looked at as many slots as there were lanes. */
+    test_flags = TG_ENGINE_SCAN;
+    e = test_engine(2000, 2);
+    for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++)
+        for (uint32_t i = 0; i < 6; i++)
+            CHECK_EQ(tg_engine_submit_many(e, i, level, items, 64, NULL), 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    CHECK_EQ(test_word(e, TG_CONTROL_DONE_COUNT), 5 * 6 * 64);
+    test_close(e);
+    test_flags = 0;
 }
 
 static void rings_of_every_size_open(void)
