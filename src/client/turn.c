@@ -9,8 +9,6 @@
 
 #include "base/clock.h"
 
-#define LOST_LIMIT 8
-
 static bool is_final(int err)
 {
     return err == -ECANCELED || err == -ESRCH || err == -EFBIG || err == -EEXIST || err == -EINVAL;
@@ -104,26 +102,30 @@ static int failed(struct tg_turn *t, int err)
     return err;
 }
 
+/* Goes on until there is an answer to go by, from whatever broker. -EAGAIN: it waits. */
+static int advance_until(struct tg_turn *t, uint64_t deadline_ns)
+{
+    bool asks;
+    int err;
+    do {
+        asks = t->c.fd < 0;
+        err = advance(t, deadline_ns);
+        if (!err || err == -EAGAIN)
+            tg_lost_answered(&t->lost);
+    } while (tg_lost_try_again(&t->c, &t->lost, err, deadline_ns));
+    if (err == -ETIMEDOUT && asks)
+        tg_client_disconnect(&t->c); /* a late answer must not meet the next request */
+    return err;
+}
+
 int tg_turn_wait(struct tg_turn *t, uint64_t deadline_ns)
 {
     while (t->state == TG_TURN_WAITS) {
-        bool asks = t->c.fd < 0;
-        int err = advance(t, deadline_ns);
-        if (err == -EAGAIN)
-            t->lost = 0;
-        else if (err == -ECONNRESET && ++t->lost < LOST_LIMIT)
-            continue;
-        else if (err == -ETIMEDOUT && asks) {
-            tg_client_disconnect(&t->c); /* a late answer must not meet the next request */
+        int err = advance_until(t, deadline_ns);
+        if (err && err != -EAGAIN)
             return failed(t, err);
-        } else if (err) {
-            t->lost = 0;
-            return failed(t, err);
-        }
     }
-    if (t->state == TG_TURN_HAS)
-        return 0;
-    return tg_launch_failed(t->err, t->c.text);
+    return t->state == TG_TURN_HAS ? 0 : tg_launch_failed(t->err, t->c.text);
 }
 
 int tg_turn_begin(struct tg_turn *t, const struct tg_launch *launch, const struct tg_admit_ask *asked,
@@ -134,10 +136,7 @@ int tg_turn_begin(struct tg_turn *t, const struct tg_launch *launch, const struc
     t->request = tg_admit_message(asked);
     if (!t->request)
         return tg_launch_failed(-ENOMEM, NULL);
-    int err = -ECONNRESET;
-    while (err == -ECONNRESET && t->lost++ < LOST_LIMIT)
-        err = advance(t, TG_NO_DEADLINE);
-    t->lost = 0;
+    int err = advance_until(t, TG_NO_DEADLINE);
     if (!err || err == -EAGAIN)
         return 0;
     tg_launch_failed(err, t->c.text);

@@ -10,6 +10,7 @@
 #include <tidegate/launch.h>
 
 #include "client/admit.h"
+#include "client/lost.h"
 
 /* Written by tg_launch_open alone. */
 struct tg_launch {
@@ -24,8 +25,8 @@ struct tg_turn {
     struct tg_client c;
     json_t *request;
     enum tg_turn_state state;
-    int err;  /* ENDED: why */
-    int lost; /* brokers that went away in a row */
+    int err; /* ENDED: why */
+    struct tg_lost lost;
     bool acknowledges;
     struct tg_admit_answer answer; /* the last */
     void (*connected)(void *ctx, int fd);

@@ -57,7 +57,7 @@ struct tg_launch *place_make(void)
 void place_stop_broker(void)
 {
     struct tg_client c;
-    int killed = 0;
+    int killed;
     if (tg_client_init(&c, false) == 0)
         (void)tg_client_stop_broker(&c, true, &killed);
     tg_client_done(&c);
