@@ -7,6 +7,10 @@
  * The new store goes on under the former name, so the marks stay good for what they start (A6) and leave
  * behind (A4), and its numbers begin far above all marks.
  *
+ * The same for a part that was lost: when the store was not closed, its log had to be replayed and may have
+ * ended too early (a damaged block ends it, and is no error to the database), or rows were dropped. Then a
+ * living mark of which neither queue nor history know is a holder.
+ *
  * The name of the store is kept beside it too. It is written last: a broker that is killed in the middle of
  * this finds the same work again. Without that file (lost as well) every mark of the user's counts.
  *
@@ -146,13 +150,14 @@ static int adopt_one(struct tg_broker *b, const struct tg_marked *m)
     return 0;
 }
 
-/* Whether a mark concerns this broker; former "": any store. */
+/* Whether a mark is of a ticket that this broker should know of; former "": of any store. */
 static bool counts(const struct tg_broker *b, const struct tg_marked *m, const char *former)
 {
     if (m->pid == getpid() || (geteuid() != 0 && m->uid != geteuid()))
         return false;
-    return (former[0] == '\0' || strcmp(m->uuid, former) == 0) &&
-           strcmp(m->uuid, tg_store_uuid(b->store)) != 0;
+    if (strcmp(m->uuid, tg_store_uuid(b->store)) == 0)
+        return !tg_queue_by_id(&b->queue, m->id) && !tg_store_has_ended(b->store, m->id);
+    return former[0] == '\0' || strcmp(m->uuid, former) == 0;
 }
 
 /* Keeps those that count; a number that two stores gave is the older process's. */
@@ -179,22 +184,23 @@ static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t
 
 int tg_marks_adopt(struct tg_broker *b, const char *state_dir)
 {
+    const struct tg_store_report *found = &b->store_report;
     char path[TG_STORE_UUID_BYTES + 4096], former[TG_STORE_UUID_BYTES];
     int err = name_path(state_dir, "", path, sizeof(path));
     if (err)
         return err;
     read_name(path, former);
-    if (strcmp(former, tg_store_uuid(b->store)) == 0)
-        return 0;
-    if (former[0] != '\0' || b->store_report.quarantined[0]) {
+    bool same = strcmp(former, tg_store_uuid(b->store)) == 0;
+    bool lost = found->quarantined[0] || (!same && former[0]);
+    if (lost || found->unclean || found->dropped_rows > 0) {
         struct tg_marked *list = NULL;
         size_t n = 0;
         err = tg_marks_read(&b->root, &list, &n);
         if (!err)
-            err = adopt_marks(b, list, n, former);
+            err = adopt_marks(b, list, n, lost ? former : tg_store_uuid(b->store));
         free(list);
     }
-    if (!err && write_name(state_dir, path, tg_store_uuid(b->store)) != 0)
+    if (!err && !same && write_name(state_dir, path, tg_store_uuid(b->store)) != 0)
         tg_log("%s cannot be written: should the store be lost, running commands would not be recognised",
                path);
     return err;

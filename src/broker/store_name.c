@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A store that takes the place of one that was lost: its name, so that the marks of running commands stay
- * good, and numbers that were not given before (S10). marks.c decides when.
+ * A store that takes the place of one that was lost, or of which the end was lost: its name, so that the
+ * marks of running commands stay good, and numbers that were not given before (S10). marks.c decides when.
  */
 #include "broker/store_inner.h"
 
@@ -34,4 +34,21 @@ int tg_store_continue(struct tg_store *s, const char *uuid, uint64_t next_id)
     memcpy(s->uuid, uuid, TG_STORE_UUID_BYTES);
     s->next_id = next_id;
     return 0;
+}
+
+static bool found(void *ctx, const struct tg_history *row)
+{
+    (void)row;
+    *(bool *)ctx = true;
+    return false;
+}
+
+bool tg_store_has_ended(struct tg_store *s, uint64_t id)
+{
+    bool known = false;
+    uint64_t oldest;
+    tg_store_history_find(s, id, found, &known);
+    if (!known && s->history_rows + 2 >= TG_HISTORY_ROWS && tg_store_oldest(s, &oldest) == 0)
+        known = id < oldest;
+    return known;
 }
