@@ -119,6 +119,9 @@ void owner_kill(pid_t pid);
  * lingers has to be killed. *ret_wrapper is a child of the test's. Ask for it with "reaper": true. */
 pid_t owner_make_wrapped(pid_t *ret_wrapper, bool lingers);
 
+/* An event has been seen, not a deadline missed: bounds for crowded machines. How fast it is, bench/ says. */
+#define SOON_MS 10000u
+
 uint64_t now_ms(void);
 /* Waits, at most PATIENCE_MS, until an expression holds. */
 #define EVENTUALLY(cond)                                                                                     \

@@ -146,7 +146,7 @@ int main(void)
     struct usage full = usage_of(p.broker);
     fprintf(stderr, "  first 1000: %.1f us each, last 1000: %.1f us each, %.1f kB a waiter\n",
             (double)first / 1e3, (double)rest / 1e3, (double)(full.rss_kb - empty.rss_kb) / N);
-    CHECK(rest <= 2 * first);
+    CHECK(rest <= 4 * first);
 
     fprintf(stderr, "s11_all_waiters_are_visible\n");
     json_t *s = status_of(&p);
@@ -171,7 +171,7 @@ int main(void)
     json_decref(client_ask(
         &h, json_pack("{s:s,s:i,s:i,s:i}", "op", "done", "ticket", 1, "status", SIGKILL, "left", 0)));
     CHECK_TEXT(next_state(&last), "HOLD");
-    CHECK(now_ms() - begin < 500); /* it is 1 on a machine with nothing else to do */
+    CHECK(now_ms() - begin < SOON_MS); /* it is 1 on a machine with nothing else to do */
     CHECK(client_quiet(&c, 20));
 
     fprintf(stderr, "s12_waiting_does_not_grow\n");
