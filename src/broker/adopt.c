@@ -80,7 +80,7 @@ static int adopt_one(struct tg_broker *b, struct tg_ticket *t, bool *ret_dead)
         *ret_dead = may_survive;
         return may_survive ? 0 : lose(b, t);
     }
-    if (tg_queue_by_pid(&b->queue, t->owner.pid))
+    if (tg_queue_same_owner(&b->queue, t))
         return lose(b, t);
     int err = enter(b, t);
     if (err)

@@ -57,7 +57,7 @@ static int subtract_inner(struct tg_broker *b, uint64_t *resident)
         return -ENOMEM;
     for (size_t i = 0; i < q->n_holders; i++) {
         struct find_holder f = {.broker = b, .self = q->holders[i]};
-        if (!q->holders[i]->main_ended &&
+        if (!q->holders[i]->main_ended && !q->holders[i]->step &&
             tg_proc_walk_up(&b->root, q->holders[i]->owner.pid, is_other_holder, &f))
             inner[f.found->place] += resident[i];
     }
@@ -121,8 +121,13 @@ static int resident_of_holders(struct tg_broker *b, uint64_t *ret_mb)
     const struct tg_queue *q = &b->queue;
     struct roots r = {0};
     int err = 0;
-    for (size_t i = 0; i < q->n_holders && !err; i++)
+    /* What a step of a process uses cannot be told from what its other steps and the process itself do: it
+     * stays booked in full. */
+    for (size_t i = 0; i < q->n_holders && !err; i++) {
+        if (q->holders[i]->step)
+            continue;
         err = q->holders[i]->main_ended ? add_survivors(b, &r, i) : add_root(&r, q->holders[i]->owner.pid, i);
+    }
     uint64_t *each = err ? NULL : calloc(r.used + 1, sizeof(*each));
     if (!err)
         err = each ? tg_trees_resident_mb(&b->root, r.pids, r.used, each) : -ENOMEM;

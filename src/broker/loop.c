@@ -19,6 +19,7 @@
 #include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
+#include "broker/marks.h"
 #include "broker/outputs.h"
 #include "broker/socket.h"
 #include "broker/waits.h"
@@ -310,6 +311,8 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         return err;
     tg_fault_point("start.opened");
     err = tg_adopt(b);
+    if (!err)
+        err = tg_marks_adopt(b, o->state_dir);
     tg_fault_point("start.adopted");
     if (err) {
         snprintf(why, size, "%s", tg_store_why(b->store)[0] ? tg_store_why(b->store) : strerror(-err));

@@ -199,7 +199,7 @@ static const struct {
     {"ack", op_ack},       {"park", op_park},        {"done", tg_op_done},       {"release", tg_op_release},
     {"status", op_status}, {"cancel", tg_op_cancel}, {"prio", op_prio},          {"config", op_config},
     {"stop", op_stop},     {"hold", tg_op_hold},     {"resume", tg_op_resume},   {"history", tg_op_history},
-    {"why", tg_op_why},    {"wait", tg_op_wait},     {"metrics", tg_op_metrics},
+    {"why", tg_op_why},    {"wait", tg_op_wait},     {"metrics", tg_op_metrics}, {"resize", tg_op_resize},
 };
 
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)

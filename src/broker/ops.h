@@ -21,6 +21,7 @@ tg_op tg_op_history;
 tg_op tg_op_why;
 tg_op tg_op_wait;
 tg_op tg_op_metrics;
+tg_op tg_op_resize;
 
 /* U1: everybody's own tickets; root's are everybody. */
 bool tg_ops_may_touch(const struct tg_peer *peer, const struct tg_ticket *t);

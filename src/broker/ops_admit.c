@@ -21,6 +21,7 @@
 struct request {
     enum tg_ticket_kind kind;
     pid_t pid;
+    uint64_t step; /* which of several of that process; 0: its only one */
     int64_t prio;
     struct tg_estimate estimate;
     uint32_t max_conc;
@@ -93,9 +94,13 @@ static int read_numbers(const json_t *m, struct request *r, json_t **ret_error)
     if (!err)
         err = read_number(m, "time_ms", 0, TG_TIME_MAX_MS, &time_ms, ret_error);
     if (!err)
+        err = read_number(m, "step", 1, INT64_MAX, &r->step, ret_error);
+    if (!err)
         err = read_number(m, "ticket", 0, INT64_MAX, &ticket, ret_error); /* a hint; the owner decides */
     if (err)
         return err;
+    if (r->step && r->kind != TG_KIND_WAIT_ADMIT)
+        return refuse(ret_error, TG_ERR_USAGE, "step goes with the kind wait-admit alone");
     r->pid = (pid_t)pid;
     r->estimate.est_source = est != UINT64_MAX ? TG_SOURCE_STATED : TG_SOURCE_DEFAULT;
     r->estimate.est_mb = est != UINT64_MAX ? est : 0;
@@ -374,6 +379,7 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
         return tg_error_reply(TG_ERR_STORE, "out of memory");
     t->id = b->next_id;
     t->owner = *owner;
+    t->step = r->step;
     t->uid = peer->uid;
     t->kind = r->kind;
     t->state = TG_WAIT;
@@ -422,10 +428,10 @@ static json_t *exists(const struct request *r, const struct tg_ticket *t)
 /* The ticket of this very process; one that a former process of the same number left ends here. Start times
  * are counted in hundredths of a second: a number that comes again within one is told apart by the pidfd,
  * which stays with the process it was opened on. */
-static struct tg_ticket *ticket_of_owner(struct tg_broker *b, const struct tg_owner *owner)
+static struct tg_ticket *ticket_of_owner(struct tg_broker *b, const struct tg_owner *owner, uint64_t step)
 {
-    struct tg_ticket *t = tg_queue_by_pid(&b->queue, owner->pid);
-    if (!t ||
+    struct tg_ticket *t = step ? tg_queue_by_step(&b->queue, step) : tg_queue_by_pid(&b->queue, owner->pid);
+    if (!t || (t->owner.pid != owner->pid && !tg_watch_is_dead(b, t)) ||
         (t->owner.start_ticks == owner->start_ticks &&
          memcmp(t->owner.boot_id, owner->boot_id, sizeof(owner->boot_id)) == 0 && !tg_watch_is_dead(b, t)))
         return t;
@@ -439,7 +445,9 @@ static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request 
     json_t *error = NULL;
     if (find_owner(b, peer, r, &owner, &error))
         return error;
-    struct tg_ticket *t = ticket_of_owner(b, &owner);
+    struct tg_ticket *t = ticket_of_owner(b, &owner, r->step);
+    if (t && t->owner.pid != owner.pid)
+        return tg_error_reply(TG_ERR_USAGE, "admit: that step is one of process %d", (int)t->owner.pid);
     if (t && t->state == TG_HOLD) {
         already_held(b, peer, t);
         return NULL;

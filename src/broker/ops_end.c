@@ -100,9 +100,29 @@ json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
     return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
 }
 
+/* A step of a process has a number, and is released by it. */
+static json_t *release_one(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
+{
+    uint64_t id;
+    json_t *error = NULL;
+    if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id) == 0 && !tg_queue_by_id(&b->queue, id))
+        return released_reply(0);
+    struct tg_ticket *t = tg_ops_named(b, peer, m, "release", &error);
+    if (!t)
+        return error;
+    if (t->kind != TG_KIND_WAIT_ADMIT)
+        return tg_error_reply(TG_ERR_BUSY, "ticket %llu is a command's: it ends with it",
+                              (unsigned long long)t->id);
+    if (tg_life_end(b, t, TG_OUTCOME_RELEASED, -1, TG_ERR_GONE, "it was released") != 0)
+        return tg_ops_store_refused(b);
+    return released_reply(1);
+}
+
 json_t *tg_op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     int64_t pid;
+    if (json_object_get(m, "ticket"))
+        return release_one(b, peer, m);
     if (tg_field_i64(m, "pid", 2, INT32_MAX, &pid))
         return tg_ops_usage("release", "pid must be a process number above 1");
     struct tg_ticket *t = tg_queue_by_pid(&b->queue, (pid_t)pid);

@@ -268,6 +268,8 @@ static int make_room(struct tg_queue *q, size_t n)
     if (!err)
         err = tg_map_reserve(&q->by_pid, n);
     if (!err)
+        err = tg_map_reserve(&q->by_step, n);
+    if (!err)
         err = tg_turns_reserve(&q->turns, n);
     if (err || n <= q->room)
         return err;
@@ -286,9 +288,33 @@ static int make_room(struct tg_queue *q, size_t n)
     return err;
 }
 
+/* Where a ticket is found by its owner: the only one by the process, a step by its own number. */
+static struct tg_map *owners(struct tg_queue *q, const struct tg_ticket *t, uint64_t *ret_key)
+{
+    *ret_key = t->step ? t->step : (uint64_t)t->owner.pid;
+    return t->step ? &q->by_step : &q->by_pid;
+}
+
+struct tg_ticket *tg_queue_same_owner(struct tg_queue *q, const struct tg_ticket *t)
+{
+    uint64_t key;
+    const struct tg_map *map = owners(q, t, &key);
+    return tg_map_get(map, key);
+}
+
+static void forget_owner(struct tg_queue *q, const struct tg_ticket *t)
+{
+    uint64_t key;
+    struct tg_map *map = owners(q, t, &key);
+    if (!t->main_ended)
+        tg_map_remove(map, key);
+}
+
 int tg_queue_add(struct tg_queue *q, struct tg_ticket *t)
 {
-    if (tg_queue_by_id(q, t->id) || (!t->main_ended && tg_queue_by_pid(q, t->owner.pid)))
+    uint64_t key;
+    struct tg_map *map = owners(q, t, &key);
+    if (tg_queue_by_id(q, t->id) || (!t->main_ended && tg_map_get(map, key)))
         return -EEXIST;
     int err = make_room(q, tg_queue_count(q) + 1);
     if (!err)
@@ -296,12 +322,11 @@ int tg_queue_add(struct tg_queue *q, struct tg_ticket *t)
     if (err)
         return err;
     if (!t->main_ended)
-        err = tg_map_put(&q->by_pid, (uint64_t)t->owner.pid, t);
+        err = tg_map_put(map, key, t);
     if (!err)
         err = tg_keys_add(&q->by_key, t);
     if (err) {
-        if (!t->main_ended)
-            tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+        forget_owner(q, t);
         tg_map_remove(&q->by_id, t->id);
         return err;
     }
@@ -313,15 +338,13 @@ void tg_queue_remove(struct tg_queue *q, struct tg_ticket *t)
 {
     leave(q, t, false);
     tg_map_remove(&q->by_id, t->id);
-    if (!t->main_ended)
-        tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+    forget_owner(q, t);
     tg_keys_remove(&q->by_key, t);
 }
 
 void tg_queue_main_ended(struct tg_queue *q, struct tg_ticket *t)
 {
-    if (!t->main_ended)
-        tg_map_remove(&q->by_pid, (uint64_t)t->owner.pid);
+    forget_owner(q, t);
     t->main_ended = true;
 }
 
@@ -374,6 +397,11 @@ struct tg_ticket *tg_queue_by_pid(const struct tg_queue *q, pid_t pid)
     return pid > 0 ? tg_map_get(&q->by_pid, (uint64_t)pid) : NULL;
 }
 
+struct tg_ticket *tg_queue_by_step(const struct tg_queue *q, uint64_t step)
+{
+    return step > 0 ? tg_map_get(&q->by_step, step) : NULL;
+}
+
 static void free_all(struct tg_ticket **list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -391,6 +419,7 @@ void tg_queue_done(struct tg_queue *q)
     free_all(q->aside, q->n_aside);
     tg_map_done(&q->by_id);
     tg_map_done(&q->by_pid);
+    tg_map_done(&q->by_step);
     tg_keys_done(&q->by_key);
     *q = (struct tg_queue){0};
 }

@@ -28,7 +28,8 @@ struct tg_queue {
     size_t room;                /* of each array */
     struct tg_timeline running; /* of the holders those whose end is known, by that end */
     struct tg_map by_id;
-    struct tg_map by_pid;
+    struct tg_map by_pid;  /* those that are their owner's only one */
+    struct tg_map by_step; /* and those of whose owner there may be several */
     struct tg_keys by_key;
     struct tg_turns turns;
     uint64_t ageing_ms;   /* a waiter gains a level each time it has waited so long; 0: never */
@@ -59,6 +60,9 @@ void tg_queue_set_heavy(struct tg_queue *q, uint64_t heavy_above_mb);
 
 struct tg_ticket *tg_queue_by_id(const struct tg_queue *q, uint64_t id);
 struct tg_ticket *tg_queue_by_pid(const struct tg_queue *q, pid_t pid);
+struct tg_ticket *tg_queue_by_step(const struct tg_queue *q, uint64_t step);
+/* The one that stands where this one, not in the queue yet, would: of the same owner, or step. */
+struct tg_ticket *tg_queue_same_owner(struct tg_queue *q, const struct tg_ticket *t);
 /* Brings the order up to date; call it before looking at the waiters. now: ms of CLOCK_BOOTTIME. True when
  * the order has changed. */
 bool tg_queue_settle(struct tg_queue *q, uint64_t now_ms);

@@ -255,6 +255,7 @@ static json_t *store_object(const struct tg_broker *b)
     const char *moved = b->store_report.quarantined;
     set(o, "quarantined", moved[0] ? json_string(moved) : json_null());
     set_number(o, "dropped_rows", b->store_report.dropped_rows);
+    set_number(o, "recognised", b->store_report.recognised);
     set(o, "failing", b->store_failing ? json_string(tg_store_why(b->store)) : json_null());
     return o;
 }

@@ -557,7 +557,7 @@ static int open_once(const char *path, struct tg_store **ret, char *why, size_t 
 int tg_store_open(const char *path, struct tg_store **ret, struct tg_store_report *report, char *why,
                   size_t size)
 {
-    *report = (struct tg_store_report){0};
+    *report = (struct tg_store_report){.unclean = tg_store_has_log(path)};
     int err = open_once(path, ret, why, size);
     if (err != -EBADMSG)
         return err;

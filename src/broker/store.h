@@ -40,6 +40,8 @@ enum tg_outcome tg_outcome_of_status(int64_t status, bool oom);
 struct tg_store_report {
     char quarantined[512]; /* where a corrupt store was moved to, or "" */
     uint64_t dropped_rows; /* tickets whose rows broke a rule */
+    bool unclean;          /* it was not closed: its log had to be replayed */
+    uint64_t recognised;   /* running commands that another store granted, found by their marks (marks.h) */
 };
 
 /* Opens or makes the store. 0; -EPROTONOSUPPORT: a newer schema (U10); -EBUSY: another process has it;
@@ -48,6 +50,13 @@ struct tg_store_report {
 int tg_store_open(const char *path, struct tg_store **ret, struct tg_store_report *report, char *why,
                   size_t size);
 void tg_store_close(struct tg_store *s);
+
+/* The store goes on under another one's name, and with numbers from next_id on (a larger one than any it
+ * has). 0 or -errno. */
+int tg_store_continue(struct tg_store *s, const char *uuid, uint64_t next_id);
+
+/* Whether the store knows that this ticket has ended (of the oldest: so old that its row is gone). */
+bool tg_store_has_ended(struct tg_store *s, uint64_t id);
 
 const char *tg_store_uuid(const struct tg_store *s);
 const char *tg_store_path(const struct tg_store *s);

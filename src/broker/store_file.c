@@ -68,6 +68,14 @@ int tg_store_new_uuid(char ret[TG_STORE_UUID_BYTES])
     return 0;
 }
 
+bool tg_store_has_log(const char *path)
+{
+    char log[4096 + 8];
+    struct stat st;
+    int n = snprintf(log, sizeof(log), "%s-wal", path);
+    return n > 0 && (size_t)n < sizeof(log) && stat(log, &st) == 0 && st.st_size > 0;
+}
+
 bool tg_store_is_link(const char *path)
 {
     struct stat st;

@@ -13,6 +13,8 @@
 int tg_store_new_uuid(char ret[TG_STORE_UUID_BYTES]);
 
 /* Whether the path itself is a symbolic link. */
+/* Whether there is a log beside it that was never moved into the file. */
+bool tg_store_has_log(const char *path);
 bool tg_store_is_link(const char *path);
 
 /* Moves the file and its log to the first free PATH.corrupt-N; what has such a name already is never

@@ -45,6 +45,7 @@ static const struct column columns[] = {
     CHANGES("pid", owner.pid, 2, INT_MAX),
     CHANGES("start_ticks", owner.start_ticks, 0, INT64_MAX),
     {"boot_id", BOOT_ID, false, FIELD(owner.boot_id), 0, 0, TG_BOOT_ID_BYTES - 1},
+    FIXED("step", step, 0, INT64_MAX),
     FIXED("uid", uid, 0, UINT32_MAX),
     FIXED("kind", kind, TG_KIND_RUN, TG_KIND_WAIT_ADMIT),
     CHANGES("state", state, TG_WAIT, TG_HOLD),

@@ -50,6 +50,7 @@ struct tg_ticket {
     /* Kept in the store. */
     uint64_t id; /* arrival number (A1) */
     struct tg_owner owner;
+    uint64_t step; /* which of several of its owner it is, by a number the owner made up; 0: the only one */
     uid_t uid;
     enum tg_ticket_kind kind;
     enum tg_ticket_state state;

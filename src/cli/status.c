@@ -109,6 +109,9 @@ static void print_trouble(const json_t *store)
         printf("nobody is admitted: the store refuses: %s\n", text_of(store, "failing"));
     if (json_is_string(json_object_get(store, "quarantined")))
         printf("a damaged store was moved to %s\n", text_of(store, "quarantined"));
+    if (number(store, "recognised") > 0)
+        printf("%" PRIu64 " running commands of a lost store were recognised by their marks\n",
+               number(store, "recognised"));
     if (number(store, "dropped_rows") > 0)
         printf("%" PRIu64 " damaged rows of the store were dropped\n", number(store, "dropped_rows"));
 }

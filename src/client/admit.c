@@ -42,7 +42,7 @@ static json_t *number_or_null(uint64_t n)
     return n > INT64_MAX ? json_null() : json_integer((json_int_t)n);
 }
 
-static json_t *build_request(const struct tg_admit_ask *ask)
+json_t *tg_admit_message(const struct tg_admit_ask *ask)
 {
     const char *parent = ask->parent && tg_ticket_env_valid(ask->parent) ? ask->parent : NULL;
     json_t *request = json_pack(
@@ -54,6 +54,8 @@ static json_t *build_request(const struct tg_admit_ask *ask)
         ask->key && ask->tell_existing ? "tell" : NULL);
     if (request && ask->time_ms <= INT64_MAX)
         json_object_set_new(request, "time_ms", number_or_null(ask->time_ms));
+    if (request && ask->step)
+        json_object_set_new(request, "step", json_integer((json_int_t)ask->step));
     if (request && ask->strict)
         json_object_set_new(request, "strict", json_true());
     if (request && ask->reaper)
@@ -76,7 +78,7 @@ static void copy_shown(char *to, size_t size, const json_t *message, const char 
 }
 
 /* Strictly: a HOLD without a ticket or a well-formed env is no grant. */
-static int read_answer(struct tg_client *c, const json_t *message, struct tg_admit_answer *ret)
+int tg_admit_read(struct tg_client *c, const json_t *message, struct tg_admit_answer *ret)
 {
     struct tg_admit_answer a = {0};
     const char *state = "", *env = "";
@@ -116,7 +118,7 @@ static int next_answer(struct tg_client *c, uint64_t deadline_ns, struct tg_admi
     int err = tg_client_recv(c, deadline_ns, &message);
     if (err)
         return err;
-    err = read_answer(c, message, ret);
+    err = tg_admit_read(c, message, ret);
     json_decref(message);
     return err;
 }
@@ -211,7 +213,7 @@ int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
                            .answer_ms = ask->wait_ms == 0 ? ANSWER_ONE_TRY_MS : ANSWER_MIN_MS,
                            .waiting = waiting,
                            .ctx = ctx};
-    json_t *request = build_request(ask);
+    json_t *request = tg_admit_message(ask);
     if (!request)
         return tg_client_fail(c, -ENOMEM, "no memory for the request");
     int err;

@@ -21,6 +21,7 @@
 struct tg_admit_ask {
     const char *kind; /* "run" or "wait-admit" */
     pid_t pid;        /* who will own the ticket */
+    uint64_t step;    /* which of several of its tickets, a random number below 2^63; 0: its only one */
     int64_t prio;     /* larger is more urgent */
     uint64_t est_mb;  /* memory it will grow to, MB */
     uint64_t max_conc;
@@ -60,6 +61,10 @@ struct tg_admit_answer {
 int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
              void (*waiting)(void *ctx, const struct tg_admit_answer *now), void *ctx,
              struct tg_admit_answer *ret);
+
+/* The request as a message (NULL on lack of memory), and what an answer to it says: 0, or -EPROTO. */
+json_t *tg_admit_message(const struct tg_admit_ask *ask);
+int tg_admit_read(struct tg_client *c, const json_t *message, struct tg_admit_answer *ret);
 
 /* Whether a text has the form ID:STORE-UUID of TG_ENV_TICKET. */
 bool tg_ticket_env_valid(const char *text);

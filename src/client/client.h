@@ -14,6 +14,7 @@
  *   -EPERM           not yours (`denied`), or a directory or a broker that is not ours
  *   -EXDEV           that broker serves another store (`other-store`, R2)
  *   -EEXIST          something with that key waits or runs (`exists`, V8)
+ *   -EAGAIN          it does not fit now (`no-room`)
  *   -ECONNREFUSED    no broker, and none could be (or was to be) started
  *   -ECONNRESET      the connection ended before the answer came
  *   -ETIMEDOUT       no answer in time

@@ -22,7 +22,7 @@ int tg_client_code_errno(const char *code)
         {TG_ERR_USAGE, -EINVAL},  {TG_ERR_NEVER_FITS, -EFBIG}, {TG_ERR_CANCELLED, -ECANCELED},
         {TG_ERR_GONE, -ESRCH},    {TG_ERR_STORE, -EIO},        {TG_ERR_VERSION, -EPROTONOSUPPORT},
         {TG_ERR_BUSY, -EBUSY},    {TG_ERR_DENIED, -EPERM},     {TG_ERR_OTHER_STORE, -EXDEV},
-        {TG_ERR_EXISTS, -EEXIST},
+        {TG_ERR_EXISTS, -EEXIST}, {TG_ERR_NO_ROOM, -EAGAIN},
     };
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         if (strcmp(codes[i].code, code) == 0)

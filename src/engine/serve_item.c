@@ -91,7 +91,9 @@ void tg_served_end(struct tg_engine *e, uint32_t slot, uint32_t status, const st
 bool tg_guest_has_item(const struct tg_guest *g)
 {
     uint32_t i = g->next & g->mask;
-    /* V2 seq_cst: after PARKED (V1); pairs with U1. Then Y8 acquire: pairs with Y7. */
+    /* V2 seq_cst: after PARKED (V1); pairs with U1. Then Y8 acquire: pairs with Y7. In this order: PUBLISHED
+     * by an honest client means that its slot's last item is LANDING at least. One look too many does no
+     * harm. */
     if (tg_load_seqcst_u32(&g->share->slot[i].status) != TG_SLOT_PUBLISHED)
         return false;
     uint32_t state = tg_load_acquire_u32(&g->item[i].state);
@@ -137,9 +139,11 @@ static bool take_one(struct tg_guest *g)
     uint32_t i = g->next & g->mask, priority;
     struct tg_served *it = &g->item[i];
     struct tg_slot *slot = &g->share->slot[i];
-    /* U2 acquire: the payload; pairs with U1. Then Y8. */
-    if (tg_load_acquire_u32(&slot->status) != TG_SLOT_PUBLISHED ||
-        tg_load_acquire_u32(&it->state) != TG_ITEM_FREE)
+    /* Y8 acquire first: FREE comes after the answer (U3), so that the PUBLISHED read then is a new one. The
+     * other way round the item that just ended would be taken twice. U2 acquire: the payload; pairs with U1.
+     */
+    if (tg_load_acquire_u32(&it->state) != TG_ITEM_FREE ||
+        tg_load_acquire_u32(&slot->status) != TG_SLOT_PUBLISHED)
         return false;
     copy(it, slot, &priority);
     g->next++;

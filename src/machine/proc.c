@@ -10,6 +10,7 @@
 #include "machine/proc.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,6 +59,29 @@ int tg_boot_id(const struct tg_root *root, char ret[TG_BOOT_ID_BYTES])
     if (n != TG_BOOT_ID_BYTES - 1 || !is_uuid(buf))
         return -EBADMSG;
     memcpy(ret, buf, TG_BOOT_ID_BYTES);
+    return 0;
+}
+
+static pthread_once_t real_once = PTHREAD_ONCE_INIT;
+static char real_boot_id[TG_BOOT_ID_BYTES]; /* "" when it could not be read */
+
+static void read_real_boot_id(void)
+{
+    const struct tg_root machine = {.prefix = ""};
+    if (tg_boot_id(&machine, real_boot_id))
+        real_boot_id[0] = '\0';
+}
+
+/* The real machine's boot id does not change while we run: read once, it saves a file on every admission.
+ * Whether /proc can be read at all is not asked here; reading the process says so. */
+static int known_boot_id(const struct tg_root *root, char ret[TG_BOOT_ID_BYTES])
+{
+    if (root->prefix[0] != '\0')
+        return tg_boot_id(root, ret);
+    pthread_once(&real_once, read_real_boot_id);
+    if (!real_boot_id[0])
+        return tg_boot_id(root, ret);
+    memcpy(ret, real_boot_id, TG_BOOT_ID_BYTES);
     return 0;
 }
 
@@ -112,7 +136,7 @@ int tg_owner_and_kin(const struct tg_root *root, pid_t pid, struct tg_owner *ret
         return -EINVAL;
     struct tg_owner o = {.pid = pid};
     struct tg_stat_line s;
-    int err = tg_boot_id(root, o.boot_id);
+    int err = known_boot_id(root, o.boot_id);
     if (err)
         return err;
     err = read_stat(root, pid, &s);
@@ -131,7 +155,7 @@ static int find_owner(const struct tg_root *root, const struct tg_owner *owner, 
         return -ESRCH;
     char boot[TG_BOOT_ID_BYTES];
     struct tg_stat_line s;
-    int err = tg_boot_id(root, boot);
+    int err = known_boot_id(root, boot);
     if (err)
         return err;
     if (memcmp(boot, owner->boot_id, TG_BOOT_ID_BYTES) != 0)

@@ -19,11 +19,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "machine/mark.h"
 #include "machine/stat.h"
 #include "machine/text.h"
 
 #define PASSES 4u
-#define ENVIRON_MAX_BYTES ((size_t)16 << 20)
 #define LIST_BYTES 4096u
 
 /* To whom a process belongs: the index of a want, or: */
@@ -60,72 +60,13 @@ static bool read_mark(const char *value, const char *uuid, uint64_t *ret)
     return tg_text_u64(&value, ret) == 0 && *value == ':' && strcmp(value + 1, uuid) == 0;
 }
 
-/* Finds the mark in a stream of NUL-terminated strings that comes in pieces. */
-struct mark_reader {
-    size_t at; /* bytes of the current string that matched "NAME="; or SKIPPING */
-    size_t n;
-    char value[96];
-    bool found;
-};
-#define SKIPPING SIZE_MAX
-
-static void feed_mark(struct mark_reader *m, const char *bytes, size_t n)
-{
-    static const char key[] = TG_TREE_MARK "=";
-    const size_t length = sizeof(key) - 1;
-    for (size_t i = 0; i < n && !m->found; i++) {
-        if (bytes[i] == '\0') {
-            m->found = m->at == length;
-            m->at = 0;
-        } else if (m->at == length) {
-            if (m->n == sizeof(m->value) - 1)
-                m->at = SKIPPING; /* too long to be one */
-            else
-                m->value[m->n++] = bytes[i];
-        } else if (m->at != SKIPPING) {
-            m->at = bytes[i] == key[m->at] ? m->at + 1 : SKIPPING;
-        }
-    }
-    m->value[m->n] = '\0';
-}
-
-/* The mark in the environment of a process, from /proc/PID/environ. False: it has none, or cannot be read;
- * *ret_empty says that there is no environment at all, as in the middle of an exec. */
-static bool mark_of(int proc_fd, const char *name, struct mark_reader *m, uid_t *ret_uid, bool *ret_empty)
-{
-    char path[300], chunk[16384];
-    struct stat st;
-    snprintf(path, sizeof(path), "%s/environ", name);
-    int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return false;
-    size_t left = ENVIRON_MAX_BYTES;
-    *m = (struct mark_reader){0};
-    *ret_empty = false;
-    while (!m->found && left > 0) {
-        ssize_t n = read(fd, chunk, sizeof(chunk) < left ? sizeof(chunk) : left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            *ret_empty = n == 0 && left == ENVIRON_MAX_BYTES;
-            break;
-        }
-        feed_mark(m, chunk, (size_t)n);
-        left -= (size_t)n;
-    }
-    bool known = m->found && fstat(fd, &st) == 0;
-    *ret_uid = known ? st.st_uid : 0;
-    close(fd);
-    return known;
-}
-
 static size_t belongs_by_mark(struct pass *p, int proc_fd, const char *name)
 {
-    struct mark_reader m;
+    char value[TG_MARK_BYTES];
     uint64_t id;
     uid_t uid;
     bool empty = false;
-    if (!mark_of(proc_fd, name, &m, &uid, &empty) || !read_mark(m.value, p->uuid, &id)) {
+    if (!tg_mark_of(proc_fd, name, value, &uid, &empty) || !read_mark(value, p->uuid, &id)) {
         p->unclear |= empty;
         return NOT_KNOWN;
     }

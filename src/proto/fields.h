@@ -21,6 +21,7 @@
 #define TG_ERR_BUSY "busy"               /* stop: somebody holds or waits */
 #define TG_ERR_DENIED "denied"           /* not yours */
 #define TG_ERR_EXISTS "exists"           /* admit: something with that key waits or runs: exit 125 */
+#define TG_ERR_NO_ROOM "no-room"         /* resize: it does not fit now */
 #define TG_ERR_OTHER_STORE "other-store" /* this broker serves another store (R2) */
 
 #define TG_KEY_MAX_BYTES 256u

@@ -153,8 +153,12 @@ const char *place_start(struct place *p)
     }
     close(fds[1]);
     p->broker = pid;
-    CHECK(n_started < sizeof(started) / sizeof(started[0]));
-    started[n_started++] = pid;
+    unsigned free_at = 0;
+    while (free_at < n_started && started[free_at] != 0)
+        free_at++;
+    CHECK(free_at < sizeof(started) / sizeof(started[0]));
+    started[free_at] = pid;
+    n_started += free_at == n_started;
     struct pollfd poll_fd = {.fd = fds[0], .events = POLLIN};
     size_t used = 0;
     for (;;) {

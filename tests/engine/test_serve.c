@@ -145,6 +145,26 @@ static void e1_a_full_ring_and_old_items(void)
     serve_end(&s);
 }
 
+/* The server looks at a slot whose item is just ending: it must not take it for the next one. In a ring of
+ * one slot it always does. */
+static void e1_a_slot_is_taken_once(void)
+{
+    struct served s;
+    struct tg_serve_options o;
+    serve_options(&o);
+    o.slots = 1;
+    serve_start(&s, test_engine(320, 1), &o);
+    struct tg_attached *a = attach_now();
+    uint64_t end = tg_clock_mono_ns() + SECOND / 4;
+    uint32_t n = 0;
+    for (; tg_clock_mono_ns() < end; n++)
+        CHECK_EQ(tg_attached_wait(a, put_mix(a, 2, n), LIMIT, NULL), 0);
+    tg_attached_detach(a);
+    AWAIT(serve_stats(&s).clients == 0 && serve_stats(&s).leaving == 0);
+    CHECK_EQ(tg_load_relaxed_u32(&s.runs), n);
+    serve_end(&s);
+}
+
 /* E2: what a full level holds up does not hold up what is urgent. */
 static void e2_urgent_items_pass_a_full_level(void)
 {
@@ -259,6 +279,7 @@ static void cases(void)
     RUN(e6_outcomes_come_back);
     RUN(e1_calls);
     RUN(e1_a_full_ring_and_old_items);
+    RUN(e1_a_slot_is_taken_once);
     RUN(e2_urgent_items_pass_a_full_level);
     RUN(e10_sleepers_wake);
     RUN(e1_threads_that_spin);

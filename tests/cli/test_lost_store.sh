@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+# U7, A8: the store is lost while commands run. They are recognised by their marks and hold what they hold;
+# nobody is granted their slot, until they end.
+. "$(dirname "$0")/lib.sh"
+STORE=$XDG_STATE_HOME/tidegate/store.db
+use_slots 1
+
+zero_store() {
+  local pid
+  pid=$(broker_pid)
+  kill -KILL "$pid"
+  until_true 5 ended "$pid" || fail "the broker does not die"
+  dd if=/dev/zero of="$STORE" bs=4096 count=$(($(stat -c %s "$STORE") / 4096 + 1)) conv=notrunc 2>/dev/null
+  rm -f "$STORE-wal"
+}
+jfield() { json | sed -n "s/.*\"$1\": \"*\([^\",]*\).*/\1/p" | head -n 1; }
+
+# hold's job ends by its fifo; $1 is what must be there after the loss.
+must_be_recognised() {
+  [ "$(jfield recognised)" = "$1" ] || fail "recognised: $(jfield recognised), not $1"
+  "$TG" status | grep -q "recognised by their marks" || fail "status does not say it"
+  use_slots 1 || fail "no settings"
+  must_count "$1" 0
+}
+
+u7_a8_a_running_command_keeps_its_slot_when_the_store_is_zeroed() {
+  local id uuid waiter
+  hold a
+  id=$(ticket_of 'echo in')
+  uuid=$(jfield uuid)
+  zero_store
+  must_be_recognised 1
+  "$TG" status | grep -q 'a damaged store was moved' || fail "the quarantine is not said"
+  [ "$(ticket_of 'echo in')" = "$id" ] || fail "it has another number"
+  [ "$(jfield uuid)" = "$uuid" ] || fail "the store has another name: its mark is worth nothing"
+  in_background "$TG" run -q -m 10 -- touch late
+  waiter=$BG
+  must_count 1 1
+  [ ! -e late ] || fail "a second one was let in"
+  [ "$(ticket_of 'touch late')" -gt $((id + 1000)) ] || fail "a number may be given twice"
+  let_go a
+  wait "$waiter" || fail "the waiter exits $?"
+  [ -e late ] || fail "it did not run"
+  must_count 0 0
+  grep -q "carries the mark of ticket $id" "$XDG_STATE_HOME/tidegate/broker.log" || fail "the log is silent"
+}
+
+a6_a4_what_it_starts_and_leaves_behind_still_belongs_to_it() {
+  mkfifo nested nested.end
+  in_background "$TG" run -q -m 10 -- sh -c 'read x <nested; '"$TG"' run -q -- touch inner; (read x <nested.end) & exit 0'
+  must_count 1 0
+  zero_store
+  must_be_recognised 1
+  echo >nested # the inner launch passes under the mark; what is left keeps the slot
+  until_true 10 test -e inner || fail "a nested launch waits for its own parent"
+  until_true 10 ended "$BG" || fail "the wrapper stays"
+  must_count 1 0
+  echo >nested.end
+  must_count 0 0
+}
+
+a8_killed_in_the_middle_it_is_found_again() {
+  local point code
+  for point in start.opened marks.taken marks.named start.adopted; do
+    hold a
+    zero_store
+    code=0
+    "$BUILD/tidegate-broker" --runtime-dir "$XDG_RUNTIME_DIR/tidegate" --state-dir "$XDG_STATE_HOME/tidegate" \
+      --foreground --fault-point $point >/dev/null 2>&1 &
+    STARTED+=("$!")
+    wait $! || code=$?
+    [ $code = 137 ] || fail "$point: the broker ends with $code"
+    must_count 1 0
+    use_slots 1
+    let_go a
+    must_count 0 0
+  done
+}
+
+a_store_that_was_removed_is_the_same() {
+  local pid
+  hold a
+  pid=$(broker_pid)
+  kill -KILL "$pid"
+  until_true 5 ended "$pid" || fail "the broker does not die"
+  rm -f "$STORE" "$STORE-wal"
+  must_be_recognised 1
+  let_go a
+  must_count 0 0
+}
+
+marks_of_other_stores_do_not_count() {
+  local other
+  TIDEGATE_TICKET=7:01234567-89ab-4def-8123-456789abcdef in_background sleep 60
+  other=$BG
+  zero_store
+  [ "$(jfield recognised)" = 0 ] || fail "a stranger was taken for a holder"
+  must_count 0 0
+  # Not even the name is left: then any mark may be one.
+  "$TG" stop --force
+  zero_store_by_hand
+  rm -f "$XDG_STATE_HOME/tidegate/store.uuid"
+  json | grep -q "\"pid\": $other," || fail "the mark does not count although nobody knows whose it is"
+  kill -KILL "$other"
+  until_true 5 not_listed "$other" || fail "the dead hold something"
+}
+not_listed() { ! json | grep -q "\"pid\": $1,"; }
+zero_store_by_hand() {
+  until_true 5 test ! -S "$XDG_RUNTIME_DIR/tidegate/broker.sock" || fail "the broker stays"
+  dd if=/dev/zero of="$STORE" bs=4096 count=2 conv=notrunc 2>/dev/null
+  rm -f "$STORE-wal"
+}
+
+row u7_a8_a_running_command_keeps_its_slot_when_the_store_is_zeroed
+row a6_a4_what_it_starts_and_leaves_behind_still_belongs_to_it
+"$BUILD/tidegate-broker" --help | grep -q fault-point && row a8_killed_in_the_middle_it_is_found_again
+row a_store_that_was_removed_is_the_same
+row marks_of_other_stores_do_not_count
+exit 0
