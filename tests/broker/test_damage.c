@@ -135,7 +135,7 @@ static void u7_each_damaged_block_is_survived_and_gives_no_slot_away(void)
     for (int i = 0; i < 2; i++) {
         CHECK(stat(f.good[i], &st) == 0 && st.st_size > 0);
         /* Of a long log the first blocks, the last, and some between. */
-        off_t step = st.st_size > 40 * BLOCK ? (st.st_size / BLOCK / 20) * BLOCK : BLOCK;
+        off_t step = st.st_size > 24 * BLOCK ? (st.st_size / BLOCK / 10) * BLOCK : BLOCK;
         for (off_t at = 0; at < st.st_size; at += at < 4 * BLOCK ? BLOCK : step) {
             for (enum damage how = ZERO; how <= CUT; how++) {
                 bool seen = false;

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# U13, U14: the clock that people set is read to be shown and kept, in the lines below, and nowhere else: orders
+# and limits cannot come from it. A new line here has to be argued for.
+set -u
+src=$(cd "$(dirname "$0")/../../src" && pwd) || exit 1
+reads='tg_clock_wall_ms\(|CLOCK_REALTIME|gettimeofday|(^|[^_[:alnum:]])time\((NULL|&)'
+allowed='^broker/log\.c:time_t now = time\(NULL\);$
+^broker/(ops_admit|life|marks)\.c:.*(asked|held)_wall_ms = tg_clock_wall_ms\(\);$
+^broker/store\.c:bind_int\(st, 14, tg_clock_wall_ms\(\)\);$
+^broker/ops_wait\.c:uint64_t now = tg_clock_wall_ms\(\);$
+^broker/outputs\.c:uint64_t now = tg_clock_wall_ms\(\);$
+^cli/history\.c:uint64_t now = tg_clock_wall_ms\(\);$'
+# ops_wait: whether the word of a command that ended within the last 5 s is still awaited (the wait itself goes by the
+# monotonic clock; a step costs at most the status); outputs: how old a kept file is (its time stamp is of that
+# clock); history: --since.
+found=$(grep -rnE --include='*.[ch]' "$reads" "$src" | grep -vE ':[0-9]+:[[:space:]]*(/\*|\*|//)' |
+    grep -v "^$src/base/clock.h:" | sed -E "s|^$src/||; s|:[0-9]+:[[:space:]]*|:|")
+[ -n "$found" ] || { echo "the pattern finds nothing: it is broken"; exit 1; }
+wrong=$(echo "$found" | grep -vE "$allowed")
+if [ -n "$wrong" ]; then
+    echo "the wall clock is read where nobody has argued for it:"
+    echo "$wrong"
+    exit 1
+fi
+# Waits on conditions go by the monotonic clock.
+for file in $(grep -rlE --include='*.c' 'pthread_cond_timedwait' "$src"); do
+    grep -rqE 'pthread_condattr_setclock\([^,]*, CLOCK_MONOTONIC\)|CLOCK_MONOTONIC' "$(dirname "$file")" ||
+        { echo "$file waits by another clock"; exit 1; }
+done
+exit 0
