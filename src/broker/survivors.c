@@ -24,6 +24,11 @@
 #define WORD_MS 200u       /* the wrapper has ended too: its word is on its way, unless it was killed */
 #define UNWATCHED_MS 1000u /* no descriptor for somebody's death: asked for at intervals */
 
+/* A daemon opens its session a moment after it was started, perhaps after the command that started it has
+ * ended; no event tells. So who is left is looked at a few times more, ever later, and then no more. */
+static const uint32_t LATER_MS[] = {50, 250, 1000, 5000, 30000};
+#define LOOKS (sizeof(LATER_MS) / sizeof(LATER_MS[0]))
+
 static void on_closed(uv_handle_t *handle)
 {
     struct tg_survivor *s = handle->data;
@@ -189,9 +194,12 @@ int tg_survivors_take(struct tg_broker *b, struct tg_ticket *t, const struct tg_
         }
         bool keeps = t->session == 0 || p->session == t->session;
         t->n_let_go += !keeps;
-        if (!keeps && !t->cancel)
-            continue;
         struct tg_survivor *s = find_known(known, n, p);
+        if (!keeps && !t->cancel) {
+            if (s) /* it has detached since */
+                forget(s);
+            continue;
+        }
         bool fresh = !s;
         if (fresh)
             s = add(t, p, keeps);
@@ -248,6 +256,8 @@ void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t)
         return;
     }
     t->main_kept = true;
+    if (!t->cancel && t->n_looks < LOOKS)
+        look_again(b, t, LATER_MS[t->n_looks++]);
     if (first)
         tg_life_touch(b, t);
 }

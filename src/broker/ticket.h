@@ -106,6 +106,7 @@ struct tg_ticket {
     bool main_oom;    /* the command was killed for lack of memory, its wrapper says */
     struct tg_survivor *survivors; /* processes of its tree, besides the owner, whose death is awaited */
     uint32_t n_survivors;
+    uint32_t n_looks;           /* how often those who are left were looked at to see who has detached */
     uint32_t n_let_go;          /* that have left its session, when last looked for */
     bool owner_stopped;         /* the owner was, then */
     uint64_t look_again_ms;     /* monotonic; 0: its survivors need not be looked for before one ends */

@@ -84,6 +84,16 @@ static void l16_who_left_the_session_is_let_go(void)
     end_pid(daemon);
     client_close(&a.c);
 
+    /* It may take its time about it: the command has long ended. */
+    tree_job_run(&a, &p, "bash -c 'sleep 0.4; exec setsid sleep 60' & " SAY("late") "exit 0");
+    CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
+    EVENTUALLY(holder_says(&p, "main_ended", 1));
+    daemon = await_pid(&p, "late");
+    EVENTUALLY(holders_of(&p) == 0);
+    CHECK(lives(daemon));
+    end_pid(daemon);
+    client_close(&a.c);
+
     tree_job_run(&a, &p,
                  "setsid bash -c 'echo >$D/in; sleep 60' & " SAY(
                      "daemon2") "until [ -e $D/in ]; do sleep 0.01; done; sleep 60 & " SAY("child") "exit 0");
