@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * U11: a broker is fed a million messages over its socket: well-formed ones with random ops and fields,
+ * U11: a broker is fed a great many messages over its socket: well-formed ones with random ops and fields,
  * mutated ones, halves. It answers or hangs up, leaks nothing, and serves on.
  *
- * TG_FUZZ_MESSAGES says how many (a million by default, 50,000 under a sanitizer), TG_FUZZ_SEED which. After
+ * TG_FUZZ_MESSAGES says how many (200,000 by default, 50,000 under a sanitizer), TG_FUZZ_SEED which. After
  * a minute it stops and says how many it were. Never sent: stop and idle-exit, which would end the broker
  * rightly, and pids other than this test's own children and numbers that no process has, since cancel
  * signals. */
