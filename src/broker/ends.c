@@ -5,8 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Hardly anybody ends in the very millisecond he said, and a reservation that went the moment he is late
+ * would be worth little. One who is late is believed a while longer, LATE_MS or half his time again,
+ * whichever is more, to end within SOON_MS; only then nobody knows. */
+#define LATE_MS 2000u
+#define SOON_MS 1000u
+
 #define FORECAST_RUNNING 1024u
 #define PASS_GRANTS 256u /* of one pass whose ends it can know before there is a front */
+
+static bool is_believed(const struct tg_queue *q, const struct tg_release *late, uint64_t now_ms)
+{
+    const struct tg_ticket *t = tg_queue_by_id(q, late->id);
+    uint64_t longer = t && t->time_ms / 2 > LATE_MS ? t->time_ms / 2 : LATE_MS;
+    return now_ms - (uint64_t)late->end < longer;
+}
 
 void tg_ends_take(struct tg_ends *e, const struct tg_queue *q, uint64_t now_ms, size_t more)
 {
@@ -15,8 +28,8 @@ void tg_ends_take(struct tg_ends *e, const struct tg_queue *q, uint64_t now_ms, 
     while (past < all->n && all->entry[past].end <= (int64_t)now_ms)
         past++;
     size_t n = all->n - past;
-    if (n + more > e->room) {
-        size_t room = n + more > 2 * e->room ? n + more : 2 * e->room;
+    if (all->n + more > e->room) {
+        size_t room = all->n + more > 2 * e->room ? all->n + more : 2 * e->room;
         struct tg_release *grown = realloc(e->entry, room * sizeof(*grown));
         if (!grown) {
             e->running = (struct tg_timeline){.entry = NULL};
@@ -28,6 +41,11 @@ void tg_ends_take(struct tg_ends *e, const struct tg_queue *q, uint64_t now_ms, 
     if (n > 0)
         memcpy(e->entry, all->entry + past, n * sizeof(*e->entry));
     e->running = (struct tg_timeline){.entry = e->entry, .n = n, .cap = e->room};
+    for (size_t i = past; i-- > 0;) {
+        const struct tg_release *late = &all->entry[i];
+        if (is_believed(q, late, now_ms) && e->running.n < e->room)
+            (void)tg_timeline_add(&e->running, (int64_t)(now_ms + SOON_MS), late->id, &late->amount);
+    }
 }
 
 void tg_ends_done(struct tg_ends *e)

@@ -4,7 +4,8 @@
  * when the next one should look again, and the forecast that a person is shown. Reads the queue, changes
  * nothing.
  *
- * A holder that runs longer than it said counts as one whose end nobody knows, from that moment on.
+ * A holder that runs longer than it said is expected to end within a second, until it has been late for two
+ * seconds or half its time, whichever is more; from then on its end counts as one that nobody knows.
  */
 #ifndef TG_BROKER_ENDS_H
 #define TG_BROKER_ENDS_H

@@ -111,8 +111,28 @@ static void o2_nor_does_one_of_lower_priority(void)
     brief_ones_pass_and_long_ones_do_not(-1);
 }
 
-/* Who runs longer than he said is not believed any more: from then on the bound decides. It does so at that
- * moment, although nothing else happens. */
+/* Nobody ends in the very millisecond he said: one who is a little late does not open the way for a long one.
+ */
+static void a3_a_little_late_is_still_believed(void)
+{
+    struct place p;
+    struct job holder, front, brief;
+    open_place(&p, 3);
+    CHECK_TEXT(ask(&holder, &p, (struct wish){.slots = 2, .time_ms = 3000}), "HOLD");
+    CHECK_TEXT(ask(&front, &p, (struct wish){.slots = 3}), "WAIT");
+    CHECK_TEXT(ask(&brief, &p, (struct wish){.slots = 1, .time_ms = 60000}), "WAIT");
+    CHECK_WHY(&brief, "reserved");
+    CHECK(client_quiet(&brief.c, 4000)); /* a second late, and it has not passed */
+    end(&holder);
+    CHECK_TEXT(next_state(&front.c), "HOLD");
+    end(&front);
+    CHECK_TEXT(next_state(&brief.c), "HOLD");
+    end(&brief);
+    place_stop(&p, SIGTERM);
+}
+
+/* Who runs much longer than he said is not believed any more: from then on the bound decides. It does so at
+ * that moment, although nothing else happens. */
 static void a3_a_holder_that_overruns_is_not_believed(void)
 {
     struct place p;
@@ -324,6 +344,7 @@ int main(void)
 {
     RUN(o1_a_stream_of_small_jobs_does_not_delay_a_big_one);
     RUN(o2_nor_does_one_of_lower_priority);
+    RUN(a3_a_little_late_is_still_believed);
     RUN(a3_a_holder_that_overruns_is_not_believed);
     RUN(a3_who_fits_beside_the_front_may_stay_for_ever);
     RUN(a8_run_times_survive_a_restart);
