@@ -26,7 +26,7 @@ static const struct {
 
 static void check_control(struct tg_dump *d)
 {
-    uint32_t before = 0, any = 0;
+    uint32_t before = 0;
     if (tg_dump_word(d, TG_CONTROL_TENANT_BASE) != TG_CONTROL_TENANT_MASKS)
         tg_dump_odd(d, "word 2 is %" PRIu32 ", but says where the tenant masks are: 3",
                     tg_dump_word(d, TG_CONTROL_TENANT_BASE));
@@ -43,7 +43,6 @@ static void check_control(struct tg_dump *d)
             tg_dump_odd(d, "partition border %" PRIu32 " is %" PRIu32 "; they begin at 0 and ascend", i,
                         offset);
         before = offset;
-        any |= offset;
     }
     for (uint32_t w = FIRST_UNUSED; w < TG_CONTROL_OBSERVABLE_BASE; w++)
         if (tg_dump_word(d, w) != 0)
