@@ -232,6 +232,7 @@ static struct tg_engine *open_still(const struct tg_engine_options *options)
     struct tg_engine *e;
     CHECK_EQ(tg_engine_open(options, &e), 0);
     tg_store_seqcst_u32(&e->control[TG_CONTROL_SHUTDOWN], 1);
+    tg_wake_all(e);
     tg_workers_join(e);
     tg_poller_stop(e);
     e->control[TG_CONTROL_SHUTDOWN] = 0;
@@ -325,14 +326,14 @@ void explore(const struct explore_scenario *s)
     lay_threads(s);
     schedules = 0;
     running = s->name;
-    uint64_t start = tg_clock_mono_ns();
+    uint64_t start = tg_clock_read_ns(CLOCK_MONOTONIC);
     do {
         CHECK(++schedules <= MOST_SCHEDULES);
         run_schedule(s);
     } while (next_schedule());
     running = NULL;
     fprintf(stderr, "  %s: %" PRIu64 " schedules, all with at most %" PRIu32 " preemptions, %.2f s\n",
-            s->name, schedules, s->bound, (double)(tg_clock_mono_ns() - start) / 1e9);
+            s->name, schedules, s->bound, (double)(tg_clock_read_ns(CLOCK_MONOTONIC) - start) / 1e9);
     restore();
     for (uint32_t i = 0; i < region_count; i++)
         free(regions[i].copy);
