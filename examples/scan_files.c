@@ -8,6 +8,9 @@
  *     example_scan_files [-p PATTERN]... FILE...     (-p: default are some words of C)
  *
  * Prints how often each pattern was found and exits 0 when all agree. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem */
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
