@@ -9,9 +9,8 @@
  *
  * Prints how often each pattern was found and exits 0 when all agree. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE 1 /* memmem */
+#define _GNU_SOURCE /* memmem */
 #endif
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
