@@ -39,7 +39,7 @@ static void e1_four_clients_are_exact(void)
     for (int i = 0; i < CLIENTS; i++)
         child_passed(pid[i]);
     AWAIT(serve_stats(&s).gone == CLIENTS);
-    CHECK_EQ(s.runs, CLIENTS * ITEMS);
+    CHECK_EQ(tg_load_relaxed_u32(&s.runs), CLIENTS * ITEMS);
     struct tg_serve_stats stats = serve_stats(&s);
     CHECK_EQ(stats.accepted, CLIENTS);
     CHECK_EQ(stats.taken, CLIENTS * ITEMS);
@@ -181,7 +181,7 @@ static void e2_urgent_items_pass_a_full_level(void)
     gate_open(&s.gate);
     CHECK_EQ(tg_attached_wait(a, urgent, LIMIT, NULL), 0);
     CHECK_EQ(tg_attached_wait(a, low, LIMIT, NULL), 0);
-    CHECK_EQ(s.runs, 31);
+    CHECK_EQ(tg_load_relaxed_u32(&s.runs), 31);
     tg_attached_detach(a);
     serve_end(&s);
 }
@@ -258,7 +258,7 @@ static void e1_threads_share_a_handle(uint32_t spin_us)
     for (int i = 0; i < 4; i++)
         pthread_join(thread[i], NULL);
     fprintf(stderr, "  2000 items in %.1f ms\n", (double)(tg_clock_mono_ns() - start) / 1e6);
-    CHECK_EQ(s.runs, 2000);
+    CHECK_EQ(tg_load_relaxed_u32(&s.runs), 2000);
     tg_attached_detach(shared_handle);
     serve_end(&s);
 }

@@ -114,7 +114,7 @@ static void e1_an_item_outlives_its_client(void)
     gate_open(&s.gate);
     serve_end(&s);
     CHECK_EQ(mapped_rings(), 0);
-    CHECK_EQ(s.runs, 0);
+    CHECK_EQ(tg_load_relaxed_u32(&s.runs), 0);
 }
 
 static int again_handler(void *runs, struct tg_op *op)
