@@ -24,8 +24,8 @@ if [ -n "$wrong" ]; then
     exit 1
 fi
 # Waits on conditions go by the monotonic clock.
-for file in $(grep -rlE --include='*.c' 'pthread_cond_timedwait' "$src"); do
+grep -rlE --include='*.c' 'pthread_cond_timedwait' "$src" | while IFS= read -r file; do
     grep -rqE 'pthread_condattr_setclock\([^,]*, CLOCK_MONOTONIC\)|CLOCK_MONOTONIC' "$(dirname "$file")" ||
         { echo "$file waits by another clock"; exit 1; }
-done
+done || exit 1
 exit 0

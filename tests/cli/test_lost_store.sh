@@ -47,7 +47,7 @@ u7_a8_a_running_command_keeps_its_slot_when_the_store_is_zeroed() {
 
 a6_a4_what_it_starts_and_leaves_behind_still_belongs_to_it() {
   mkfifo nested nested.end
-  in_background "$TG" run -q -m 10 -- sh -c 'read x <nested; '"$TG"' run -q -- touch inner; (read x <nested.end) & exit 0'
+  in_background "$TG" run -q -m 10 -- sh -c 'read x <nested; "$0" run -q -- touch inner; (read x <nested.end) & exit 0' "$TG"
   must_count 1 0
   zero_store
   must_be_recognised 1

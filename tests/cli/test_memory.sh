@@ -40,7 +40,7 @@ m16_a_build_tool_under_a_budget() {
   mkdir -p build16/running
   {
     echo "rule job"
-    echo "  command = $TG run -m 60 -- sh ./job.sh \$out"
+    echo "  command = '$TG' run -m 60 -- sh ./job.sh \$out"
     for i in 1 2 3 4 5 6 7 8; do echo "build made$i: job"; done
   } >build16/build.ninja
   cat >build16/job.sh <<'END'
