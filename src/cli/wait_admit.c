@@ -7,6 +7,7 @@
  */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +33,40 @@ static bool read_arguments(int argc, char **argv, struct tg_admit_ask *ask)
            tg_arg_u64(verb, "max_wait_ms", argv[5], 0, TG_WAIT_MS_MAX, &ask->wait_ms);
 }
 
-static void acknowledge(struct tg_client *c, uint64_t ticket)
+/* Brokers that may be killed one after the other between a grant and its acknowledgement. */
+#define ASK_TRIES 20
+
+/* Says that the grant has arrived, and waits for an answer that comes after it: only then has the broker, and
+ * so its store, taken it in. A broker killed in between leaves a grant that nobody acknowledged, and its
+ * successor gives the place to somebody else (A8: no double grant). 0, -ECONNRESET: ask anew; or an error. */
+static int acknowledge(struct tg_client *c, uint64_t ticket)
 {
     json_t *ack = json_pack("{s:s,s:I}", "op", "ack", "ticket", (json_int_t)ticket);
-    if (ack)
-        (void)tg_client_send(c, ack); /* if it is lost, the broker parks the ticket: seen as not held */
+    json_t *after = json_pack("{s:s,s:s}", "op", "config", "key", "slots");
+    json_t *reply = NULL;
+    int err = ack && after ? tg_client_send(c, ack) : tg_client_fail(c, -ENOMEM, "no memory");
+    if (!err)
+        err = tg_client_send(c, after);
+    if (!err)
+        err = tg_client_recv(c, tg_deadline_ns(TG_CLIENT_REPLY_MS), &reply);
+    json_decref(reply);
+    json_decref(after);
     json_decref(ack);
+    return err;
+}
+
+/* A grant that stands. It is asked for anew, at its old place, when the broker went before it was sure. */
+static int admit(struct tg_client *c, const struct tg_admit_ask *ask, struct tg_admit_answer *ret)
+{
+    int err;
+    int tries = 0;
+    do {
+        err = tg_admit(c, ask, NULL, NULL, ret);
+        if (err || ret->state != TG_ADMIT_HOLD || strcmp(ret->verdict, "nested") == 0)
+            return err;
+        err = acknowledge(c, ret->ticket);
+    } while (err == -ECONNRESET && ++tries < ASK_TRIES);
+    return err;
 }
 
 static int print_verdict(const struct tg_admit_ask *ask, const struct tg_admit_answer *answer)
@@ -69,9 +98,7 @@ int tg_verb_wait_admit(int argc, char **argv)
         return TG_EXIT_FAILED;
     tg_client_name_process(ask.pid, cmd, sizeof(cmd));
     ask.cmd = cmd;
-    int err = tg_admit(&c, &ask, NULL, NULL, &answer);
-    if (!err && answer.state == TG_ADMIT_HOLD)
-        acknowledge(&c, answer.ticket);
+    int err = admit(&c, &ask, &answer);
     tg_fault_point("client.acked");
     if (!err && answer.unanswered)
         tg_complain(verb, "%s", c.text);
