@@ -46,8 +46,8 @@ a8_a_waiter_outlives_any_number_of_brokers() {
 count_starts() {
   cat >broker.sh <<END
 #!/bin/sh
-echo started >>$PWD/starts
-exec $BUILD/tidegate-broker "\$@"
+echo started >>"$PWD/starts"
+exec "$BUILD/tidegate-broker" "\$@"
 END
   chmod +x broker.sh
   : >starts
