@@ -192,7 +192,7 @@ int tg_survivors_take(struct tg_broker *b, struct tg_ticket *t, const struct tg_
             t->owner_stopped = p->stopped;
             continue;
         }
-        bool keeps = t->session == 0 || p->session == t->session;
+        bool keeps = p->session == t->session; /* 0 is one too: that of a parent outside the PID namespace */
         t->n_let_go += !keeps;
         struct tg_survivor *s = find_known(known, n, p);
         if (!keeps && !t->cancel) {

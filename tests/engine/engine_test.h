@@ -130,7 +130,7 @@ static inline void note_submit(struct tg_engine *e, uint32_t tenant, uint32_t le
 }
 
 static inline int run_ticket(struct tg_engine *e, uint32_t tenant, uint32_t opcode, const uint32_t *args,
-                             uint32_t n, struct tg_ticket *t)
+                             uint32_t n, struct tg_item *t)
 {
     int r;
     /* A slot is free again a moment after its item is DONE. */

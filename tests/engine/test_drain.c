@@ -28,7 +28,7 @@ static void e8_drain_hands_back_what_may_not_run(void)
 {
     struct tg_engine *e = test_engine(640, 2);
     struct tg_drain_report r;
-    struct tg_ticket off[20], io[5], fence, dead_fence, gone;
+    struct tg_item off[20], io[5], fence, dead_fence, gone;
     struct tg_batch_item items[3] = {{TG_OP_NOP, NULL, 0}, {TG_OP_NOP, NULL, 0}, {TG_OP_NOP, NULL, 0}};
     CHECK_EQ(tg_engine_set_tenant(e, 7, 0), 0);
     for (uint32_t i = 0; i < 20; i++)

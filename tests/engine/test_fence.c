@@ -17,7 +17,7 @@ static void e5_fence_not_early_and_occupies_no_worker(void)
     sem_init(&g.open, 0, 0);
     CHECK_EQ(tg_engine_register(e, OP_GATE, gate_handler, &g), 0);
     struct tg_batch_item items[3] = {{TG_OP_NOP, NULL, 0}, {OP_GATE, NULL, 0}, {TG_OP_NOP, NULL, 0}};
-    struct tg_ticket fence, other;
+    struct tg_item fence, other;
     CHECK_EQ(tg_engine_submit_batch(e, 1, TG_PRIORITY_NORMAL, items, 3, 4242, &fence), 0);
     while (sem_wait(&g.reached) != 0)
         ;
@@ -38,7 +38,7 @@ static void e5_fence_not_early_and_occupies_no_worker(void)
 static void e5_lone_fence_completes_at_once(void)
 {
     struct tg_engine *e = test_engine(64, 1);
-    struct tg_ticket fence;
+    struct tg_item fence;
     CHECK_EQ(tg_engine_submit_batch(e, 0, 0, NULL, 0, 7, &fence), 0);
     CHECK_EQ(tg_engine_wait(e, &fence, LIMIT), 0);
     CHECK_EQ(test_word(e, TG_CONTROL_OBSERVABLE_BASE), 7);
@@ -62,7 +62,7 @@ static void *producer(void *id)
         uint32_t n = (uint32_t)check_random(&seed) % (MOST + 1);
         uint32_t args[MOST][2];
         struct tg_batch_item items[MOST];
-        struct tg_ticket fence;
+        struct tg_item fence;
         uint32_t batch = me * BATCHES + b;
         for (uint32_t i = 0; i < n; i++) {
             args[i][0] = batch;
@@ -101,12 +101,12 @@ static void e5_cancelled_items_count_as_ended(void)
     struct tg_engine *e = test_engine(64, 1);
     struct tg_batch_item items[4] = {
         {TG_OP_NOP, NULL, 0}, {TG_OP_NOP, NULL, 0}, {TG_OP_NOP, NULL, 0}, {TG_OP_NOP, NULL, 0}};
-    struct tg_ticket fence, item;
+    struct tg_item fence, item;
     CHECK_EQ(tg_engine_set_tenant(e, 1, 0), 0);
     CHECK_EQ(tg_engine_submit_batch(e, 1, TG_PRIORITY_LOW, items, 4, 9, &fence), 0);
     /* The items' tickets: the fence's four neighbours in the partition, all in their first use. */
     for (uint32_t i = 1; i <= 4; i++) {
-        item = (struct tg_ticket){1, fence.slot - i, 0};
+        item = (struct tg_item){1, fence.slot - i, 0};
         CHECK_EQ(tg_engine_cancel(e, &item), 0);
         CHECK_EQ(tg_engine_poll(e, &item), -ECANCELED);
         CHECK_EQ(tg_engine_cancel(e, &item), -EALREADY);
@@ -127,7 +127,7 @@ static void e5_cancelled_fence_harms_nobody(void)
         sem_init(&g.open, 0, 0);
         CHECK_EQ(tg_engine_register(e, OP_GATE, gate_handler, &g), 0);
         struct tg_batch_item items[2] = {{OP_GATE, NULL, 0}, {TG_OP_NOP, NULL, 0}};
-        struct tg_ticket fence, other;
+        struct tg_item fence, other;
         CHECK_EQ(tg_engine_submit_batch(e, 0, TG_PRIORITY_HIGH, items, 2, 1, &fence), 0);
         while (sem_wait(&g.reached) != 0)
             ;

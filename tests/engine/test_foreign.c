@@ -243,9 +243,9 @@ static void foreign_load_miss_waits_for_the_io_side(void)
     size_t bytes;
     CHECK_EQ(tg_encode_load_miss(77, true, ring, TG_SLOT_BYTES, &bytes), 0);
     CHECK_EQ(tg_engine_io_next(e, LIMIT, &r), 0);
-    CHECK(r.resource == 77 && r.prefetch == 1 && r.ticket.slot == 0);
+    CHECK(r.resource == 77 && r.prefetch == 1 && r.item.slot == 0);
     CHECK_EQ(status_of(0), TG_SLOT_WAIT_IO);
-    CHECK_EQ(tg_engine_io_complete(e, &r.ticket, 0), 0);
+    CHECK_EQ(tg_engine_io_complete(e, &r.item, 0), 0);
     until(0, TG_SLOT_DONE);
     test_close(e);
 }

@@ -9,14 +9,14 @@ static struct tg_engine *e;
 static int op(uint32_t opcode, uint32_t n, uint32_t a0, uint32_t a1, uint32_t a2)
 {
     uint32_t args[3] = {a0, a1, a2};
-    struct tg_ticket t;
+    struct tg_item t;
     return run_ticket(e, 0, opcode, args, n, &t);
 }
 
 static uint32_t faulted(uint32_t opcode, uint32_t n, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t *detail)
 {
     uint32_t args[3] = {a0, a1, a2};
-    struct tg_ticket t;
+    struct tg_item t;
     struct tg_fault f;
     CHECK_EQ(run_ticket(e, 0, opcode, args, n, &t), -EIO);
     CHECK_EQ(test_status(e, t.slot), TG_SLOT_FAULT);
@@ -197,7 +197,7 @@ static void cases(void)
 static void unrestricted_may_touch_control_and_shut_down(void)
 {
     struct tg_engine_options o = test_options(64, 2);
-    struct tg_ticket t;
+    struct tg_item t;
     o.flags |= TG_ENGINE_UNRESTRICTED;
     e = test_open(&o);
     CHECK_EQ(op(TG_OP_STORE_U32, 2, 9, 155, 0), 0);

@@ -15,7 +15,7 @@ static int listen(void *context, struct tg_op *op)
     return TG_OP_FINISHED;
 }
 
-static int run_packed(const struct tg_packed_op *ops, size_t n, struct tg_ticket *t)
+static int run_packed(const struct tg_packed_op *ops, size_t n, struct tg_item *t)
 {
     uint32_t args[TG_ARGS_PER_SLOT];
     CHECK_EQ(tg_packed_encode(ops, n, args), 0);
@@ -27,7 +27,7 @@ static void packed_six_ops_own_arguments(void)
 {
     uint32_t values[6] = {11, 12, 13, 14, 15, 16};
     struct tg_packed_op ops[6];
-    struct tg_ticket t;
+    struct tg_item t;
     for (int i = 0; i < 6; i++)
         ops[i] = (struct tg_packed_op){20, &values[i], 1};
     CHECK_EQ(tg_engine_register(e, 20, listen, NULL), 0);
@@ -47,7 +47,7 @@ static void packed_every_legal_shape(void)
     for (int round = 0; round < 3000; round++) {
         uint32_t values[TG_ARGS_PER_SLOT];
         struct tg_packed_op ops[TG_PACKED_MAX_OPS];
-        struct tg_ticket t;
+        struct tg_item t;
         uint32_t n = round < 24 ? (uint32_t)round : (uint32_t)check_random(&seed) % (TG_PACKED_MAX_OPS + 1);
         uint32_t room = TG_ARGS_PER_SLOT - (2 + 2 * n + 3) / 4;
         uint32_t used = 0;
@@ -75,7 +75,7 @@ static void packed_built_in_ops(void)
     struct tg_packed_op three[3] = {
         {TG_OP_STORE_U32, store, 2}, {TG_OP_ATOMIC_ADD, add, 2}, {TG_OP_LOAD_U32, load, 2}};
     struct tg_packed_op lone[2] = {{TG_OP_NOP, NULL, 0}, {TG_OP_BATCH_FENCE, fence, 2}};
-    struct tg_ticket t;
+    struct tg_item t;
     uint32_t v, epoch = test_word(e, TG_CONTROL_EPOCH);
     CHECK_EQ(run_packed(three, 3, &t), 0);
     CHECK_EQ(tg_engine_observable_load(e, 2, &v), 0);
@@ -87,7 +87,7 @@ static void packed_built_in_ops(void)
 
 static uint32_t reason_of(const uint32_t *args, uint32_t *inner)
 {
-    struct tg_ticket t;
+    struct tg_item t;
     struct tg_fault f;
     CHECK_EQ(run_ticket(e, 0, TG_OP_PACKED_SLOT, args, TG_ARGS_PER_SLOT, &t), -EIO);
     CHECK_EQ(tg_engine_fault(e, &t, &f), 0);
@@ -121,7 +121,7 @@ static void e9_65th_record_keeps_64(void)
     size_t bytes, count;
     for (uint32_t i = 0; i < 70; i++) {
         uint32_t args[3] = {i, i * 2, i * 3};
-        struct tg_ticket t;
+        struct tg_item t;
         CHECK_EQ(run_ticket(e, 0, TG_OP_PRINTF, args, 3, &t), 0);
     }
     tg_engine_buffers(e, NULL, NULL, NULL, NULL, &log, &bytes);

@@ -40,7 +40,7 @@ static void e10_idle_engine_costs_next_to_nothing(void)
 static void e10_blocked_work_lets_workers_sleep(void)
 {
     struct tg_engine *e = test_engine(64, 2);
-    struct tg_ticket t;
+    struct tg_item t;
     CHECK_EQ(tg_engine_set_tenant(e, 1, 0), 0);
     CHECK_EQ(tg_engine_submit(e, 1, 0, TG_OP_NOP, NULL, 0, &t), 0);
     until_asleep(e, 2);
@@ -57,7 +57,7 @@ static void e10_one_item_wakes_one_worker(void)
 {
     struct tg_engine_options o = test_options(64, 8);
     struct tg_engine_stats s;
-    struct tg_ticket t;
+    struct tg_item t;
     o.spin_us = 0;
     struct tg_engine *e = test_open(&o);
     until_asleep(e, 8);
@@ -78,7 +78,7 @@ static void e10_nobody_sleeps_beside_work(void)
     o.spin_us = 1;
     struct tg_engine *e = test_open(&o);
     for (uint32_t i = 0; i < 5000; i++) {
-        struct tg_ticket t;
+        struct tg_item t;
         CHECK_EQ(run_ticket(e, i % 29, TG_OP_NOP, NULL, 0, &t), 0);
         for (uint64_t spin = check_random(&seed) % 2000; spin > 0; spin--)
             tg_cpu_relax();

@@ -18,7 +18,7 @@ static void any_offsets_at_open(void)
         memcpy(o.offsets, cuts[c], sizeof(o.offsets));
         struct tg_engine *e = test_open(&o);
         for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++) {
-            struct tg_ticket t;
+            struct tg_item t;
             uint32_t size = cuts[c][level + 1] - cuts[c][level];
             int r = tg_engine_submit(e, 0, level, TG_OP_NOP, NULL, 0, &t);
             CHECK_EQ(r, size ? 0 : -ENOSPC);
@@ -47,7 +47,7 @@ static void bad_offsets_change_nothing(void)
 static void resize_waits_for_slots_in_use_and_gives_up_cleanly(void)
 {
     struct tg_engine *e = test_engine(SLOTS, 1);
-    struct tg_ticket t[40];
+    struct tg_item t[40];
     CHECK_EQ(tg_engine_set_tenant(e, 9, 0), 0);
     for (int i = 0; i < 40; i++)
         CHECK_EQ(tg_engine_submit(e, 9, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t[i]), 0);

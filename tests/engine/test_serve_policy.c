@@ -125,7 +125,7 @@ static void e4_a_blocked_tenant_leaves_room(void)
     pause_ms(5);
     CHECK(outstanding(&s, TG_PRIORITY_LOW) <= 16); /* a half of the 32, both clients together */
     for (uint32_t i = 0; i < 100; i++)
-        CHECK_EQ(run_ticket(s.engine, 0, TG_OP_NOP, NULL, 0, &(struct tg_ticket){0}), 0);
+        CHECK_EQ(run_ticket(s.engine, 0, TG_OP_NOP, NULL, 0, &(struct tg_item){0}), 0);
     /* With quota all of it runs. */
     CHECK_EQ(tg_engine_set_quota(s.engine, 1, TG_TENANT_QUOTA_UNLIMITED), 0);
     AWAIT(tg_load_relaxed_u32(&s.runs) == 128);

@@ -19,7 +19,7 @@ static int body(void *context, struct tg_op *op)
 }
 
 struct held {
-    struct tg_ticket ticket;
+    struct tg_item ticket;
     uint32_t item, kind;
 };
 
@@ -139,7 +139,7 @@ static void rings_of_every_size_open(void)
     const uint32_t sizes[] = {5, 7, 64, 65536, 65537, 1048576};
     for (int i = 0; i < 6; i++) {
         struct tg_engine *e = test_engine(sizes[i], 1);
-        struct tg_ticket t;
+        struct tg_item t;
         for (int k = 0; k < 100; k++)
             CHECK_EQ(run_ticket(e, 0, TG_OP_NOP, NULL, 0, &t), 0);
         test_close(e);

@@ -21,7 +21,7 @@ static void e4_tenant_29_157_ffffffff_refused(void)
 static void e4_switched_off_stays_published_and_blocks_nobody(void)
 {
     struct tg_engine *e = test_engine(64, 2);
-    struct tg_ticket off[5], on;
+    struct tg_item off[5], on;
     CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(tg_engine_submit(e, 3, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &off[i]), 0);
@@ -43,7 +43,7 @@ static void e4_switched_off_stays_published_and_blocks_nobody(void)
 static void e4_quota_counts_down_at_the_claim(void)
 {
     struct tg_engine_options o = test_options(320, 2);
-    struct tg_ticket t[20];
+    struct tg_item t[20];
     o.tenants = 2;
     o.quota = TG_TENANT_QUOTA_INITIAL;
     struct tg_engine *e = test_open(&o);
@@ -77,7 +77,7 @@ static void e4_quota_counts_down_at_the_claim(void)
 static void e4_cancelled_slots_of_a_switched_off_tenant_are_free_again(void)
 {
     struct tg_engine *e = test_engine(25, 1); /* five slots a level */
-    struct tg_ticket t[5];
+    struct tg_item t[5];
     CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 5; i++)
@@ -94,7 +94,7 @@ static void e4_cancelled_slots_of_a_switched_off_tenant_are_free_again(void)
 static void e4_revoked_tenants_slot_is_not_left_claimed(void)
 {
     struct tg_engine *e = test_engine(320, 2);
-    struct tg_ticket t[40];
+    struct tg_item t[40];
     for (int round = 0; round < 12; round++) {
         for (int i = 0; i < 40; i++)
             CHECK_EQ(tg_engine_submit(e, 5, TG_PRIORITY_NORMAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
@@ -116,7 +116,7 @@ static void e4_old_arguments_are_not_left_in_a_reused_slot(void)
     struct tg_engine *e = test_engine(5, 1);
     uint32_t secret[TG_ARGS_PER_SLOT];
     const void *ring;
-    struct tg_ticket t;
+    struct tg_item t;
     memset(secret, 0xA5, sizeof(secret));
     CHECK_EQ(run_ticket(e, 1, TG_OP_NOP, secret, TG_ARGS_PER_SLOT, &t), 0);
     CHECK_EQ(tg_engine_set_tenant(e, 2, 0), 0);

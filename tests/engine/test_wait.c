@@ -6,7 +6,7 @@
 static void wait_has_a_limit_and_tickets_are_checked(void)
 {
     struct tg_engine *e = test_engine(64, 1);
-    struct tg_ticket t, wrong = {0};
+    struct tg_item t, wrong = {0};
     CHECK_EQ(tg_engine_set_tenant(e, 1, 0), 0);
     CHECK_EQ(tg_engine_submit(e, 1, 0, TG_OP_NOP, NULL, 0, &t), 0);
     uint64_t start = tg_clock_mono_ns();
@@ -14,9 +14,9 @@ static void wait_has_a_limit_and_tickets_are_checked(void)
     CHECK(tg_clock_mono_ns() - start >= 30 * SECOND / 1000);
     CHECK_EQ(tg_engine_wait(e, &t, 0), -ETIMEDOUT);
     CHECK_EQ(tg_engine_wait(e, &wrong, 0), -EINVAL);
-    wrong = (struct tg_ticket){1, 64, 0};
+    wrong = (struct tg_item){1, 64, 0};
     CHECK_EQ(tg_engine_wait(e, &wrong, 0), -EINVAL);
-    wrong = (struct tg_ticket){99, t.slot, 0};
+    wrong = (struct tg_item){99, t.slot, 0};
     CHECK_EQ(tg_engine_poll(e, &wrong), -EINVAL);
     CHECK_EQ(tg_engine_cancel(e, &wrong), -EINVAL);
     test_close(e);
@@ -26,7 +26,7 @@ static void wait_has_a_limit_and_tickets_are_checked(void)
 static void tickets_notice_reuse(void)
 {
     struct tg_engine *e = test_engine(5, 1);
-    struct tg_ticket first, t[50], bad;
+    struct tg_item first, t[50], bad;
     CHECK_EQ(run_ticket(e, 0, 0x777, NULL, 0, &first), -EIO);
     for (int i = 0; i < 50; i++)
         CHECK_EQ(run_ticket(e, 0, TG_OP_NOP, NULL, 0, &t[i]), 0);
@@ -68,7 +68,7 @@ static void e7_results_are_visible_before_done(void)
     uint32_t result[64];
     CHECK_EQ(tg_engine_register(e, OP_COUNT, write_result, result), 0);
     for (uint32_t i = 0; i < 3000; i++) {
-        struct tg_ticket t;
+        struct tg_item t;
         uint32_t v = i * 3;
         CHECK_EQ(run_ticket(e, 0, OP_COUNT, &v, 1, &t), 0);
         for (uint32_t k = 0; k < 64; k++)
@@ -98,7 +98,7 @@ static void *waiter(void *ticket)
 static void sleeping_waiters_are_woken(void)
 {
     pthread_t thread[8];
-    struct tg_ticket t[4];
+    struct tg_item t[4];
     shared = test_engine(64, 1);
     CHECK_EQ(tg_engine_register(shared, OP_COUNT, nap, NULL), 0);
     for (int i = 0; i < 4; i++)
@@ -115,7 +115,7 @@ static void cancel_takes_back_what_does_not_run(void)
     struct tg_engine *e = test_engine(25, 1); /* five slots a level */
     struct gate g;
     struct notes n;
-    struct tg_ticket t[5], done;
+    struct tg_item t[5], done;
     struct tg_engine_stats s;
     notes_start(&n, e, 10);
     CHECK_EQ(run_ticket(e, 0, TG_OP_NOP, NULL, 0, &done), 0);
@@ -151,7 +151,7 @@ static void *canceller(void *unused)
 {
     (void)unused;
     while (!tg_load_acquire_u32(&canceller_stop)) {
-        struct tg_ticket t = {tg_load_acquire_u64(&live_generation), tg_load_acquire_u32(&live_slot), 0};
+        struct tg_item t = {tg_load_acquire_u64(&live_generation), tg_load_acquire_u32(&live_slot), 0};
         if (t.generation != 0 && tg_engine_cancel(shared, &t) == 0)
             killed[t.generation] = 1;
     }
@@ -169,7 +169,7 @@ static void e1_cancel_never_takes_a_later_item_of_the_slot(void)
     memset(seen, 0, sizeof(seen));
     CHECK_EQ(pthread_create(&thread, NULL, canceller, NULL), 0);
     uint64_t end = tg_clock_mono_ns() + SECOND / 4;
-    struct tg_ticket t = {0};
+    struct tg_item t = {0};
     while (tg_clock_mono_ns() < end && t.generation < USES - 1) {
         int r;
         while ((r = tg_engine_submit(shared, 0, 1, TG_OP_NOP, NULL, 0, &t)) == -EAGAIN)
@@ -191,7 +191,7 @@ static void cancelling_what_runs_is_busy(void)
 {
     struct tg_engine *e = test_engine(25, 1);
     struct gate g;
-    struct tg_ticket t;
+    struct tg_item t;
     sem_init(&g.reached, 0, 0);
     sem_init(&g.open, 0, 0);
     CHECK_EQ(tg_engine_register(e, OP_GATE, gate_handler, &g), 0);
@@ -215,7 +215,7 @@ static void requeue_runs_again(void)
 {
     struct tg_engine *e = test_engine(64, 1);
     uint32_t left = 100;
-    struct tg_ticket t;
+    struct tg_item t;
     struct tg_engine_stats s;
     CHECK_EQ(tg_engine_register(e, OP_COUNT, again, &left), 0);
     CHECK_EQ(run_ticket(e, 2, OP_COUNT, NULL, 0, &t), 0);
@@ -237,23 +237,23 @@ static int needs_io(void *context, struct tg_op *op)
 static void io_side_serves_load_miss_and_handlers(void)
 {
     struct tg_engine *e = test_engine(64, 1);
-    struct tg_ticket t, u;
+    struct tg_item t, u;
     struct tg_io_request r;
     struct tg_fault f;
     uint32_t times = 0;
     CHECK_EQ(tg_engine_io_next(e, SECOND / 100, &r), -ETIMEDOUT);
     CHECK_EQ(tg_engine_submit_load_miss(e, 0xABCD, 1, &t), 0);
     CHECK_EQ(tg_engine_io_next(e, LIMIT, &r), 0);
-    CHECK(r.resource == 0xABCD && r.prefetch == 1 && r.tenant == 0 && r.ticket.slot == t.slot);
+    CHECK(r.resource == 0xABCD && r.prefetch == 1 && r.tenant == 0 && r.item.slot == t.slot);
     CHECK_EQ(test_status(e, t.slot), TG_SLOT_WAIT_IO);
     CHECK_EQ(tg_engine_poll(e, &t), -EINPROGRESS);
-    CHECK_EQ(tg_engine_io_complete(e, &r.ticket, 0), 0);
+    CHECK_EQ(tg_engine_io_complete(e, &r.item, 0), 0);
     CHECK_EQ(tg_engine_wait(e, &t, LIMIT), 0);
-    CHECK_EQ(tg_engine_io_complete(e, &r.ticket, 0), -EALREADY);
+    CHECK_EQ(tg_engine_io_complete(e, &r.item, 0), -EALREADY);
     /* A failing one faults. */
     CHECK_EQ(tg_engine_submit_load_miss(e, 1, 0, &t), 0);
     CHECK_EQ(tg_engine_io_next(e, LIMIT, &r), 0);
-    CHECK_EQ(tg_engine_io_complete(e, &r.ticket, -EIO), 0);
+    CHECK_EQ(tg_engine_io_complete(e, &r.item, -EIO), 0);
     CHECK_EQ(tg_engine_wait(e, &t, LIMIT), -EIO);
     CHECK_EQ(tg_engine_fault(e, &t, &f), 0);
     CHECK(f.reason == TG_FAULT_IO && (int32_t)f.detail == -EIO);
@@ -267,7 +267,7 @@ static void io_side_serves_load_miss_and_handlers(void)
     CHECK_EQ(tg_engine_submit(e, 3, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, &u), 0);
     CHECK_EQ(tg_engine_io_next(e, LIMIT, &r), 0);
     CHECK(r.resource == 55 && r.tenant == 3);
-    CHECK_EQ(tg_engine_io_complete(e, &r.ticket, 0), 0);
+    CHECK_EQ(tg_engine_io_complete(e, &r.item, 0), 0);
     CHECK_EQ(tg_engine_wait(e, &u, LIMIT), 0);
     CHECK_EQ(times, 2);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
@@ -286,7 +286,7 @@ static void e1_dying_worker_loses_nothing(void)
     struct tg_engine *e = test_engine(64, 2);
     CHECK_EQ(tg_engine_register(e, OP_COUNT, leaves, NULL), 0);
     for (int i = 0; i < 10; i++) {
-        struct tg_ticket t, u;
+        struct tg_item t, u;
         struct tg_fault f;
         CHECK_EQ(run_ticket(e, 0, OP_COUNT, NULL, 0, &t), -EIO);
         CHECK_EQ(tg_engine_fault(e, &t, &f), 0);

@@ -11,7 +11,7 @@
 #define OP_RUN 8u
 #define LIMIT UINT64_C(20000000000)
 
-static struct tg_ticket ticket[4];
+static struct tg_item ticket[4];
 static int outcome;
 static uint32_t runs[4], epoch_at[4];
 

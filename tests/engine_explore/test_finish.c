@@ -63,8 +63,7 @@ static void publishes_a_batch(struct tg_engine *e)
     const uint32_t number[2] = {0, 1};
     const struct tg_batch_item items[2] = {{OP_RUN, &number[0], 1}, {OP_RUN, &number[1], 1}};
     CHECK_EQ(
-        tg_engine_submit_batch_tickets(e, 0, TG_PRIORITY_NORMAL, items, batch_items, 7, ticket, &ticket[2]),
-        0);
+        tg_engine_submit_batch_items(e, 0, TG_PRIORITY_NORMAL, items, batch_items, 7, ticket, &ticket[2]), 0);
 }
 
 static void batch_ran(struct tg_engine *e, const bool *ended)
