@@ -68,13 +68,13 @@ static void report(const char *what, size_t waiters, size_t rounds, double floor
 }
 
 /* Asks as tidegate run does. */
-static const char *admit_wrapped(struct client *c, pid_t pid, int64_t prio, uint64_t *ret_ticket)
+static const char *admit_wrapped(struct client *c, pid_t pid, int64_t prio, uint64_t *ret_item)
 {
     json_t *m = admit_message("run", pid, prio, 1, -1);
     json_object_set_new(m, "reaper", json_true());
     m = client_ask(c, m);
     const char *state = strcmp(text_at(m, "state"), "HOLD") == 0 ? "HOLD" : "WAIT";
-    *ret_ticket = (uint64_t)number_at(m, "ticket");
+    *ret_item = (uint64_t)number_at(m, "ticket");
     json_decref(m);
     return state;
 }

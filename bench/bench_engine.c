@@ -263,7 +263,7 @@ static double engine_round_trip(uint32_t slots, uint32_t flags, uint64_t *sample
 {
     struct tg_engine *e = open_engine(slots, 1, 100000, flags);
     const uint32_t args[3] = {1, 2, 3};
-    struct tg_ticket t;
+    struct tg_item t;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t start = tg_clock_mono_ns();
         must(tg_engine_submit(e, 0, TG_PRIORITY_NORMAL, TG_OP_NOP, args, 3, &t));

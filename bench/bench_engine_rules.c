@@ -116,7 +116,7 @@ static double critical_p99(struct tg_engine *e, uint64_t *sample, uint64_t n)
 {
     uint64_t gap = 1;
     for (uint64_t i = 0; i < n; i++) {
-        struct tg_ticket t;
+        struct tg_item t;
         gap = gap * UINT64_C(6364136223846793005) + 1;
         for (uint64_t end = tg_clock_mono_ns() + gap % 8192; tg_clock_mono_ns() < end;)
             tg_cpu_relax();
@@ -257,7 +257,7 @@ static void wake_up(uint64_t *sample, uint64_t n)
 {
     struct tg_engine *e = open_engine(4096, 1, 0);
     for (uint64_t i = 0; i < n; i++) {
-        struct tg_ticket t;
+        struct tg_item t;
         int r;
         pause_ns(200000);
         uint64_t start = tg_clock_mono_ns();

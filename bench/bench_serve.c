@@ -242,7 +242,7 @@ static struct tg_engine *open_engine(uint32_t spin_us)
 static double in_process(uint64_t *sample, size_t n, double floor, double *ret_rate)
 {
     struct tg_engine *e = open_engine(50);
-    struct tg_ticket t;
+    struct tg_item t;
     for (size_t i = 0; i < n; i++) {
         uint64_t start = tg_clock_mono_ns();
         must(tg_engine_submit(e, 0, TG_PRIORITY_NORMAL, TG_OP_NOP, NULL, 0, &t));

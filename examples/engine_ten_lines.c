@@ -16,15 +16,15 @@ int main(void)
 {
     const uint64_t second = 1000000000;
     struct tg_engine *engine;
-    struct tg_ticket ticket[100];
+    struct tg_item item[100];
     uint32_t sum = 0;
     int error = tg_engine_open(NULL, &engine);
     if (!error)
         error = tg_engine_register(engine, 8, add, NULL);
     for (uint32_t i = 0; i < 100 && !error; i++)
-        error = tg_engine_submit(engine, 0, i % 5, 8, (uint32_t[]){i + 1}, 1, &ticket[i]);
+        error = tg_engine_submit(engine, 0, i % 5, 8, (uint32_t[]){i + 1}, 1, &item[i]);
     for (uint32_t i = 0; i < 100 && !error; i++)
-        error = tg_engine_wait(engine, &ticket[i], 5 * second);
+        error = tg_engine_wait(engine, &item[i], 5 * second);
     if (!error)
         error = tg_engine_observable_load(engine, 0, &sum);
     if (!error)

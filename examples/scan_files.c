@@ -116,7 +116,7 @@ static int scan(void *context, struct tg_op *op)
     return TG_OP_FINISHED;
 }
 
-static int submit_all(struct tg_engine *engine, struct tg_ticket *ret_last)
+static int submit_all(struct tg_engine *engine, struct tg_item *ret_last)
 {
     uint32_t args[BATCH];
     struct tg_batch_item items[BATCH];
@@ -141,7 +141,7 @@ static int scan_blocks(struct tg_engine *engine)
 {
     uint64_t(*found)[MAX_PATTERNS] =
         calloc(block_count + 1, sizeof(*found)); /* a row a block: nothing shared */
-    struct tg_ticket last;
+    struct tg_item last;
     struct tg_engine_stats stats;
     int error = found ? tg_engine_register(engine, OP_SCAN, scan, found) : -ENOMEM;
     if (!error)
@@ -162,7 +162,7 @@ static int follow_steps(struct tg_engine *engine, const unsigned char *bytes, si
     uint32_t state = 0;
     int error = tg_engine_set_dfa(engine, &table[0][0], states);
     for (size_t i = 0; i < n && !error; i++) {
-        struct tg_ticket ticket;
+        struct tg_item ticket;
         error = tg_engine_submit(engine, 0, TG_PRIORITY_HIGH, TG_OP_DFA_STEP,
                                  (uint32_t[]){state, bytes[i], 5}, 3, &ticket);
         if (error == -EAGAIN) {

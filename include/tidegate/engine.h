@@ -4,17 +4,17 @@
  * first, and run them. Publish an item in well under a microsecond, from any thread, without a lock.
  *
  *     struct tg_engine *engine;
- *     struct tg_ticket ticket;
+ *     struct tg_item item;
  *     tg_engine_open(NULL, &engine);
  *     tg_engine_register(engine, 8, my_handler, my_context);
- *     tg_engine_submit(engine, 0, TG_PRIORITY_HIGH, 8, (uint32_t[]){1, 2}, 2, &ticket);
- *     int result = tg_engine_wait(engine, &ticket, 1000000000);
+ *     tg_engine_submit(engine, 0, TG_PRIORITY_HIGH, 8, (uint32_t[]){1, 2}, 2, &item);
+ *     int result = tg_engine_wait(engine, &item, 1000000000);
  *     tg_engine_close(engine, 1000000000, NULL);
  *
  * Caveats first.
  * - A handler runs on a worker thread. While it runs, that worker serves nobody else: there is no
  *   preemption, and a handler that never returns keeps its worker (drain and close then say -ETIMEDOUT).
- * - A slot is used again after its item finished. A ticket notices: see tg_engine_wait about -ESTALE.
+ * - A slot is used again after its item finished. A handle notices: see tg_engine_wait about -ESTALE.
  * - With several workers, items of one tenant and level START in the order of their submission; they may
  *   finish in another order.
  * - Counters in the control buffer are published by the workers in steps of at most 256 items each and
@@ -152,13 +152,13 @@ int tg_engine_set_dfa(struct tg_engine *engine, const uint32_t *table, uint32_t 
 /* ---- Publishing ---------------------------------------------------------------------------------------- */
 
 /* Names one item: the slot and how often the slot was used before. Plain data; copy it freely. */
-struct tg_ticket {
+struct tg_item {
     uint64_t generation;
     uint32_t slot;
     uint32_t reserved;
 };
 
-/* Publishes one item. Lock-free; does not allocate; wakes at most one sleeping worker. ret_ticket may be
+/* Publishes one item. Lock-free; does not allocate; wakes at most one sleeping worker. ret_item may be
  * NULL.
  * -EPERM     tenant is not in the table of 29 (E4). A tenant that is switched off or has no quota is
  *            accepted; its item stays PUBLISHED until it may run.
@@ -168,29 +168,29 @@ struct tg_ticket {
  * -ENOSPC    the level's partition has no slots for this call
  * -ESHUTDOWN the engine drains or was shut down */
 int tg_engine_submit(struct tg_engine *engine, uint32_t tenant, uint32_t priority, uint32_t opcode,
-                     const uint32_t *args, uint32_t arg_count, struct tg_ticket *ret_ticket);
+                     const uint32_t *args, uint32_t arg_count, struct tg_item *ret_item);
 
-/* Publishes count items in order: all of them or, with the errors above, none. ret_tickets may be NULL or
+/* Publishes count items in order: all of them or, with the errors above, none. ret_items may be NULL or
  * has room for count. */
 int tg_engine_submit_many(struct tg_engine *engine, uint32_t tenant, uint32_t priority,
-                          const struct tg_batch_item *items, uint32_t count, struct tg_ticket *ret_tickets);
+                          const struct tg_batch_item *items, uint32_t count, struct tg_item *ret_items);
 
 /* The same, followed by a BATCH_FENCE of these items with this tag: when all of them are DONE, FAULT or
  * cancelled, and not before, observable word 0 becomes tag, EPOCH rises by one and the fence is DONE (E5).
- * ret_fence is the fence's ticket. */
+ * ret_fence is the fence itself. */
 int tg_engine_submit_batch(struct tg_engine *engine, uint32_t tenant, uint32_t priority,
                            const struct tg_batch_item *items, uint32_t count, uint32_t tag,
-                           struct tg_ticket *ret_fence);
+                           struct tg_item *ret_fence);
 
-/* The same, and the tickets of the items: ret_tickets has room for count. Either may be NULL. */
-int tg_engine_submit_batch_tickets(struct tg_engine *engine, uint32_t tenant, uint32_t priority,
-                                   const struct tg_batch_item *items, uint32_t count, uint32_t tag,
-                                   struct tg_ticket *ret_tickets, struct tg_ticket *ret_fence);
+/* The same, and the handles of the items: ret_items has room for count. Either may be NULL. */
+int tg_engine_submit_batch_items(struct tg_engine *engine, uint32_t tenant, uint32_t priority,
+                                 const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                                 struct tg_item *ret_items, struct tg_item *ret_fence);
 
 /* LOAD_MISS: asks the host's IO side for a resource, as tenant 0 at CRITICAL. The item is WAIT_IO until
  * tg_engine_io_complete. Errors as submit. */
 int tg_engine_submit_load_miss(struct tg_engine *engine, uint32_t resource, uint32_t prefetch,
-                               struct tg_ticket *ret_ticket);
+                               struct tg_item *ret_item);
 
 /* Waits until the level has a free slot again, at most timeout_ns. -ETIMEDOUT, -ENOSPC, -ESHUTDOWN. */
 int tg_engine_wait_space(struct tg_engine *engine, uint32_t priority, uint64_t timeout_ns);
@@ -208,15 +208,15 @@ void tg_engine_kick(struct tg_engine *engine);
  * -ESTALE    it finished, but how is no longer known: the slot was used again at least 64 times, the last of
  *            them by an item that faulted or was cancelled. (Uses that end DONE forget nothing.)
  * -ETIMEDOUT not finished yet
- * -EINVAL    not a ticket of this engine */
-int tg_engine_wait(struct tg_engine *engine, const struct tg_ticket *ticket, uint64_t timeout_ns);
+ * -EINVAL    not an item of this engine */
+int tg_engine_wait(struct tg_engine *engine, const struct tg_item *item, uint64_t timeout_ns);
 
 /* tg_engine_wait that only looks: -EINPROGRESS in place of -ETIMEDOUT. */
-int tg_engine_poll(struct tg_engine *engine, const struct tg_ticket *ticket);
+int tg_engine_poll(struct tg_engine *engine, const struct tg_item *item);
 
 /* Takes back an item that is not running. 0; -EBUSY it runs now; -EALREADY it has finished; -EINVAL. Its slot
  * is free again when it reaches the head of its tenant's queue (at once where the tenant's work runs). */
-int tg_engine_cancel(struct tg_engine *engine, const struct tg_ticket *ticket);
+int tg_engine_cancel(struct tg_engine *engine, const struct tg_item *item);
 
 /* Why an item faulted. */
 enum tg_fault_reason {
@@ -243,8 +243,8 @@ struct tg_fault {
     uint32_t inner_op; /* in a packed slot: which one; else 0 */
 };
 
-/* Why the ticket's item faulted. -ENOENT: it did not, or a later item of its slot did and took its place. */
-int tg_engine_fault(struct tg_engine *engine, const struct tg_ticket *ticket, struct tg_fault *ret_fault);
+/* Why the item faulted. -ENOENT: it did not, or a later item of its slot did and took its place. */
+int tg_engine_fault(struct tg_engine *engine, const struct tg_item *item, struct tg_fault *ret_fault);
 
 /* The reason in words, without a final newline; never NULL. */
 const char *tg_fault_text(uint32_t reason);
@@ -252,7 +252,7 @@ const char *tg_fault_text(uint32_t reason);
 /* ---- The IO side --------------------------------------------------------------------------------------- */
 
 struct tg_io_request {
-    struct tg_ticket ticket;
+    struct tg_item item;
     uint32_t resource;
     uint32_t prefetch;
     uint32_t tenant;
@@ -263,7 +263,7 @@ int tg_engine_io_next(struct tg_engine *engine, uint64_t timeout_ns, struct tg_i
 
 /* Ends a request: error 0 lets the item go on (it is REQUEUEd, and a LOAD_MISS then is DONE), a negative
  * errno faults it. -EALREADY when the item no longer waits. */
-int tg_engine_io_complete(struct tg_engine *engine, const struct tg_ticket *ticket, int error);
+int tg_engine_io_complete(struct tg_engine *engine, const struct tg_item *item, int error);
 
 /* ---- Tenants and partitions, live -----------------------------------------------------------------------
  */

@@ -31,7 +31,7 @@ static bool read_grace(const char *text, uint64_t *ret)
     return false;
 }
 
-static bool read_arguments(int argc, char **argv, uint64_t *ret_ticket, uint64_t *ret_grace_ms)
+static bool read_arguments(int argc, char **argv, uint64_t *ret_item, uint64_t *ret_grace_ms)
 {
     static const struct tg_option options[] = {{0, "grace", true}, {0, NULL, false}};
     struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
@@ -51,7 +51,7 @@ static bool read_arguments(int argc, char **argv, uint64_t *ret_ticket, uint64_t
         id = argv[o.at++];
     }
     if (id)
-        return tg_arg_ticket(verb, id, ret_ticket);
+        return tg_arg_ticket(verb, id, ret_item);
     tg_usage_error(verb, "needs ID, one argument");
     return false;
 }

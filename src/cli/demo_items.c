@@ -73,7 +73,7 @@ static int run_crc(void *context, struct tg_op *op)
 
 /* Publishes one batch, waiting for room as long as needed; *ret_fence is its fence. */
 static int publish(struct producer *p, const struct tg_batch_item *items, uint32_t n,
-                   struct tg_ticket *ret_fence)
+                   struct tg_item *ret_fence)
 {
     for (;;) {
         int err = tg_engine_submit_batch(p->work->engine, p->tenant, tenants[p->tenant].priority, items, n,
@@ -98,7 +98,7 @@ static void *produce(void *context)
     struct work *w = p->work;
     uint32_t args[BATCH_MAX][2], n = 0;
     struct tg_batch_item items[BATCH_MAX];
-    struct tg_ticket fence = {0};
+    struct tg_item fence = {0};
     for (uint64_t i = 0; i < (uint64_t)w->rounds * w->files->blocks && !p->err; i++) {
         size_t block = i % w->files->blocks;
         bool last = i + 1 == (uint64_t)w->rounds * w->files->blocks;

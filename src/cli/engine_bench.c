@@ -144,7 +144,7 @@ static int round_trips(struct bench *b, uint32_t slots, uint32_t spin_us, long p
     tg_hist_reset(&b->hist);
     for (uint64_t end = tg_clock_mono_ns() + b->part_ns; !r && tg_clock_mono_ns() < end;) {
         struct timespec pause = {0, pause_ns};
-        struct tg_ticket t;
+        struct tg_item t;
         if (pause_ns)
             nanosleep(&pause, NULL);
         uint64_t start = tg_clock_mono_ns();

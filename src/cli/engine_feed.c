@@ -237,11 +237,11 @@ static int submit(struct tg_run *run, const struct tg_cli_line *in, struct tg_ru
 {
     struct tg_engine *e = run->engine;
     if (in->batch) {
-        struct tg_ticket *tickets = calloc(in->count + 1, sizeof(*tickets));
+        struct tg_item *tickets = calloc(in->count + 1, sizeof(*tickets));
         if (!tickets)
             return -ENOMEM;
-        int r = tg_engine_submit_batch_tickets(e, in->tenant, in->priority, in->item, in->count, in->tag,
-                                               tickets, &tickets[in->count]);
+        int r = tg_engine_submit_batch_items(e, in->tenant, in->priority, in->item, in->count, in->tag,
+                                             tickets, &tickets[in->count]);
         for (uint32_t i = 0; i <= in->count; i++)
             entry->part[i].ticket = tickets[i];
         free(tickets);

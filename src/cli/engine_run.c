@@ -349,7 +349,7 @@ static void *serve_io(void *context)
         if (r)
             return NULL;
         set_io_busy(run, true);
-        tg_engine_io_complete(run->engine, &request.ticket, read_resource(run, request.resource));
+        tg_engine_io_complete(run->engine, &request.item, read_resource(run, request.resource));
         set_io_busy(run, false);
     }
 }

@@ -25,7 +25,7 @@ enum tg_run_end { TG_RUN_OPEN, TG_RUN_DONE, TG_RUN_FAULT, TG_RUN_HANDED_BACK, TG
 
 /* One published item and how it ended. */
 struct tg_run_part {
-    struct tg_ticket ticket;
+    struct tg_item ticket;
     struct tg_fault fault;
     enum tg_run_end end;
 };

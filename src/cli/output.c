@@ -14,7 +14,7 @@
 static const char verb[] = "output";
 
 /* "-f" may stand before the ID or behind it. */
-static bool read_arguments(int argc, char **argv, uint64_t *ret_ticket, bool *ret_follow)
+static bool read_arguments(int argc, char **argv, uint64_t *ret_item, bool *ret_follow)
 {
     static const struct tg_option options[] = {{'f', "follow", false}, {0, NULL, false}};
     struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
@@ -35,7 +35,7 @@ static bool read_arguments(int argc, char **argv, uint64_t *ret_ticket, bool *re
         }
     }
     if (id)
-        return tg_arg_ticket(verb, id, ret_ticket);
+        return tg_arg_ticket(verb, id, ret_item);
     tg_usage_error(verb, "needs ID, one argument");
     return false;
 }

@@ -50,7 +50,7 @@ static void cancelled(struct tg_engine *e, uint32_t slot)
 }
 
 /* One try under the hold; -EAGAIN when the status changed between look and swap. */
-static int try_cancel(struct tg_engine *e, const struct tg_ticket *t)
+static int try_cancel(struct tg_engine *e, const struct tg_item *t)
 {
     struct tg_slot *slot = &e->ring[t->slot];
     uint32_t status = tg_load_seqcst_u32(&slot->status); /* S6 */
@@ -82,9 +82,9 @@ static int try_cancel(struct tg_engine *e, const struct tg_ticket *t)
     return 0;
 }
 
-int tg_engine_cancel(struct tg_engine *e, const struct tg_ticket *t)
+int tg_engine_cancel(struct tg_engine *e, const struct tg_item *t)
 {
-    if (!tg_ticket_known(e, t) || (tg_load_relaxed_u32(&e->side[t->slot].route) & TG_CELL_FOREIGN)) /* P1 */
+    if (!tg_item_known(e, t) || (tg_load_relaxed_u32(&e->side[t->slot].route) & TG_CELL_FOREIGN)) /* P1 */
         return -EINVAL;
     int r;
     hold(e, t->slot);

@@ -241,7 +241,7 @@ void tg_requeue(struct tg_engine *e, uint32_t slot);
 void tg_ready_set(struct tg_engine *e, uint32_t level, uint32_t tenant);
 /* tg_engine_submit for the server: 12 arguments, and tg_served_end is called for item when it ends. */
 int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
-                     const uint32_t *args, struct tg_served *item, struct tg_ticket *ret_ticket);
+                     const uint32_t *args, struct tg_served *item, struct tg_item *ret_item);
 
 /* ---- run.c ---- */
 /* What a body ended with: an enum tg_op result, or one of these. */
@@ -276,7 +276,7 @@ void *tg_worker_main(void *worker);
 
 /* ---- wait.c ---- */
 void tg_waiters_wake(struct tg_engine *e, uint32_t slot);
-bool tg_ticket_known(struct tg_engine *e, const struct tg_ticket *t);
+bool tg_item_known(struct tg_engine *e, const struct tg_item *t);
 
 /* ---- io.c ---- */
 int tg_io_open(struct tg_engine *e);

@@ -78,7 +78,7 @@ static bool take_request(struct tg_engine *e, struct tg_io_request *ret)
         unlist(io, slot);
         uint32_t route = tg_load_relaxed_u32(&e->side[slot].route); /* P1 */
         *ret = (struct tg_io_request){
-            .ticket = {tg_load_relaxed_u64(&e->side[slot].generation), slot, 0},
+            .item = {tg_load_relaxed_u64(&e->side[slot].generation), slot, 0},
             .resource = io->resource[(size_t)slot * 2],
             .prefetch = io->resource[(size_t)slot * 2 + 1],
             .tenant = tg_route_tenant(route),
@@ -125,9 +125,9 @@ static void fault_waiting(struct tg_engine *e, uint32_t slot, int error)
         tg_slot_release(e, NULL, slot);
 }
 
-int tg_engine_io_complete(struct tg_engine *e, const struct tg_ticket *t, int error)
+int tg_engine_io_complete(struct tg_engine *e, const struct tg_item *t, int error)
 {
-    if (!tg_ticket_known(e, t) || error > 0)
+    if (!tg_item_known(e, t) || error > 0)
         return -EINVAL;
     tg_attention_enter(e); /* so that waiters' marks are looked at below */
     pthread_mutex_lock(&e->io.lock);

@@ -39,7 +39,7 @@ struct tg_served {
     uint32_t next; /* in the pending list of its level */
     uint32_t opcode;
     uint32_t args[TG_ARGS_PER_SLOT];
-    struct tg_ticket ticket; /* when FLYING */
+    struct tg_item ticket; /* when FLYING */
 };
 
 struct tg_pending {

@@ -127,7 +127,7 @@ static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position
 
 static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t opcode,
                       const uint32_t *args, uint32_t arg_count, struct tg_served *served,
-                      struct tg_ticket *ret_ticket)
+                      struct tg_item *ret_item)
 {
     uint32_t slot;
     int r = take_slots(e, level, 1, &slot);
@@ -137,38 +137,38 @@ static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint
     if (opcode == TG_OP_BATCH_FENCE)
         tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */
     uint64_t position = tg_index_reserve_mp(q, 1);
-    struct tg_ticket ticket = {e->side[slot].generation + 1, slot, 0};
+    struct tg_item ticket = {e->side[slot].generation + 1, slot, 0};
     uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT, served);
     enter(e, q, position, cell);
     announce(e, level, tenant);
-    if (ret_ticket)
-        *ret_ticket = ticket;
+    if (ret_item)
+        *ret_item = ticket;
     return 0;
 }
 
 int tg_engine_submit(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
-                     const uint32_t *args, uint32_t arg_count, struct tg_ticket *ret_ticket)
+                     const uint32_t *args, uint32_t arg_count, struct tg_item *ret_item)
 {
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_item(opcode, args, arg_count);
-    return r ? r : submit_one(e, tenant, priority, opcode, args, arg_count, NULL, ret_ticket);
+    return r ? r : submit_one(e, tenant, priority, opcode, args, arg_count, NULL, ret_item);
 }
 
 int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
-                     const uint32_t *args, struct tg_served *item, struct tg_ticket *ret_ticket)
+                     const uint32_t *args, struct tg_served *item, struct tg_item *ret_item)
 {
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_item(opcode, args, TG_ARGS_PER_SLOT);
-    return r ? r : submit_one(e, tenant, priority, opcode, args, TG_ARGS_PER_SLOT, item, ret_ticket);
+    return r ? r : submit_one(e, tenant, priority, opcode, args, TG_ARGS_PER_SLOT, item, ret_item);
 }
 
 int tg_engine_submit_load_miss(struct tg_engine *e, uint32_t resource, uint32_t prefetch,
-                               struct tg_ticket *ret_ticket)
+                               struct tg_item *ret_item)
 {
     const uint32_t args[2] = {resource, prefetch != 0};
-    return submit_one(e, 0, TG_PRIORITY_CRITICAL, TG_OP_LOAD_MISS, args, 2, NULL, ret_ticket);
+    return submit_one(e, 0, TG_PRIORITY_CRITICAL, TG_OP_LOAD_MISS, args, 2, NULL, ret_item);
 }
 
 #define CHUNK 64u
@@ -176,7 +176,7 @@ int tg_engine_submit_load_miss(struct tg_engine *e, uint32_t resource, uint32_t 
 /* Publishes n items whose slots are taken, as one run of positions. */
 static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
                         const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
-                        struct tg_ticket *ret_tickets)
+                        struct tg_item *ret_items)
 {
     struct tg_index *q = tg_queue(e, level, tenant);
     uint64_t position = tg_index_reserve_mp(q, n);
@@ -185,8 +185,8 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
             tg_prefetch_write(&e->ring[slots[i + PREFETCH_AHEAD]]);
         if (items[i].opcode == TG_OP_BATCH_FENCE)
             tg_store_relaxed_u32(&e->fence_of[slots[i]], 0); /* F1 */
-        if (ret_tickets)
-            ret_tickets[i] = (struct tg_ticket){e->side[slots[i]].generation + 1, slots[i], 0};
+        if (ret_items)
+            ret_items[i] = (struct tg_item){e->side[slots[i]].generation + 1, slots[i], 0};
         uint32_t cell = write_slot(e, slots[i], position + i, tenant, level, items[i].opcode, items[i].args,
                                    items[i].arg_count, fence, NULL);
         if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN))
@@ -199,8 +199,8 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
 
 /* Takes all slots first, so that it is all or nothing; small runs without allocation. */
 static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, const struct tg_batch_item *items,
-                      uint32_t count, bool fenced, uint32_t tag, struct tg_ticket *ret_tickets,
-                      struct tg_ticket *ret_fence)
+                      uint32_t count, bool fenced, uint32_t tag, struct tg_item *ret_items,
+                      struct tg_item *ret_fence)
 {
     uint32_t small[CHUNK + 1];
     uint32_t *slots = small;
@@ -222,12 +222,11 @@ static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, cons
         }
         for (uint32_t i = 0; i < count; i += CHUNK) {
             uint32_t n = count - i < CHUNK ? count - i : CHUNK;
-            publish_run(e, tenant, level, items + i, n, slots + i, fence,
-                        ret_tickets ? ret_tickets + i : NULL);
+            publish_run(e, tenant, level, items + i, n, slots + i, fence, ret_items ? ret_items + i : NULL);
         }
         if (fenced) {
             const uint32_t args[2] = {count, tag};
-            struct tg_ticket ticket = {e->side[fence].generation + 1, fence, 0};
+            struct tg_item ticket = {e->side[fence].generation + 1, fence, 0};
             struct tg_index *q = tg_queue(e, level, tenant);
             uint64_t position = tg_index_reserve_mp(q, 1);
             uint32_t cell =
@@ -256,33 +255,33 @@ static int check_items(const struct tg_batch_item *items, uint32_t count)
 }
 
 int tg_engine_submit_many(struct tg_engine *e, uint32_t tenant, uint32_t priority,
-                          const struct tg_batch_item *items, uint32_t count, struct tg_ticket *ret_tickets)
+                          const struct tg_batch_item *items, uint32_t count, struct tg_item *ret_items)
 {
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_items(items, count);
     if (r || count == 0)
         return r;
-    return with_slots(e, tenant, priority, items, count, false, 0, ret_tickets, NULL);
+    return with_slots(e, tenant, priority, items, count, false, 0, ret_items, NULL);
 }
 
-int tg_engine_submit_batch_tickets(struct tg_engine *e, uint32_t tenant, uint32_t priority,
-                                   const struct tg_batch_item *items, uint32_t count, uint32_t tag,
-                                   struct tg_ticket *ret_tickets, struct tg_ticket *ret_fence)
+int tg_engine_submit_batch_items(struct tg_engine *e, uint32_t tenant, uint32_t priority,
+                                 const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                                 struct tg_item *ret_items, struct tg_item *ret_fence)
 {
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_items(items, count);
     if (!r && count >= TG_MAX_ENCODED_RING_SLOTS)
         r = -ENOSPC;
-    return r ? r : with_slots(e, tenant, priority, items, count, true, tag, ret_tickets, ret_fence);
+    return r ? r : with_slots(e, tenant, priority, items, count, true, tag, ret_items, ret_fence);
 }
 
 int tg_engine_submit_batch(struct tg_engine *e, uint32_t tenant, uint32_t priority,
                            const struct tg_batch_item *items, uint32_t count, uint32_t tag,
-                           struct tg_ticket *ret_fence)
+                           struct tg_item *ret_fence)
 {
-    return tg_engine_submit_batch_tickets(e, tenant, priority, items, count, tag, NULL, ret_fence);
+    return tg_engine_submit_batch_items(e, tenant, priority, items, count, tag, NULL, ret_fence);
 }
 
 void tg_requeue(struct tg_engine *e, uint32_t slot)

@@ -23,14 +23,14 @@
 #define YIELD_EVERY 128u
 #define RECORD_LOOKS 1000u
 
-bool tg_ticket_known(struct tg_engine *e, const struct tg_ticket *t)
+bool tg_item_known(struct tg_engine *e, const struct tg_item *t)
 {
     return t && t->slot < e->slots && t->generation != 0 &&
            t->generation <= tg_load_acquire_u64(&e->side[t->slot].generation);
 }
 
 /* The ticket's use is over and the slot was used again. */
-static int past_end(struct tg_engine *e, const struct tg_ticket *t)
+static int past_end(struct tg_engine *e, const struct tg_item *t)
 {
     const struct tg_bad_end *bad = &e->bad[t->slot];
     for (uint32_t i = 0; i < RECORD_LOOKS; i++, tg_cpu_relax()) {
@@ -55,9 +55,9 @@ static int past_end(struct tg_engine *e, const struct tg_ticket *t)
     return -ESTALE;
 }
 
-int tg_engine_poll(struct tg_engine *e, const struct tg_ticket *t)
+int tg_engine_poll(struct tg_engine *e, const struct tg_item *t)
 {
-    if (!tg_ticket_known(e, t))
+    if (!tg_item_known(e, t))
         return -EINVAL;
     /* S6, then T2 acquire: a status of a later use comes with its generation (T1). */
     uint32_t status = tg_load_seqcst_u32(&e->ring[t->slot].status);
@@ -89,7 +89,7 @@ void tg_waiters_wake(struct tg_engine *e, uint32_t slot)
     tg_futex_wake_all(event);
 }
 
-int tg_engine_wait(struct tg_engine *e, const struct tg_ticket *t, uint64_t timeout_ns)
+int tg_engine_wait(struct tg_engine *e, const struct tg_item *t, uint64_t timeout_ns)
 {
     int r = tg_engine_poll(e, t);
     if (r != -EINPROGRESS)
@@ -150,9 +150,9 @@ int tg_engine_wait_space(struct tg_engine *e, uint32_t priority, uint64_t timeou
     return r;
 }
 
-int tg_engine_fault(struct tg_engine *e, const struct tg_ticket *t, struct tg_fault *ret)
+int tg_engine_fault(struct tg_engine *e, const struct tg_item *t, struct tg_fault *ret)
 {
-    if (!tg_ticket_known(e, t))
+    if (!tg_item_known(e, t))
         return -EINVAL;
     const struct tg_bad_end *bad = &e->bad[t->slot];
     /* B3 again, around the fields. */
