@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# The kernel of the engine's GPU backend, where there is an nvcc: a fat binary with code for sm_80 and sm_90 and PTX
+# for what is newer, put into the library as bytes. Without nvcc the library is the same but for those bytes.
+#   tg_cuda_image(TARGET SYMBOL SOURCE [flags...]) adds the image of SOURCE to TARGET as SYMBOL[] and SYMBOL_end[]
+set(TG_CUDA AUTO CACHE STRING "Build the GPU kernel: AUTO (where nvcc is found), ON (must be found) or OFF")
+set_property(CACHE TG_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT TG_CUDA STREQUAL "OFF")
+  find_program(TG_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
+endif()
+if(TG_CUDA STREQUAL "ON" AND NOT TG_NVCC)
+  message(FATAL_ERROR "TG_CUDA=ON: no nvcc found; set CUDA_HOME")
+endif()
+if(TG_NVCC AND NOT TG_CUDA STREQUAL "OFF")
+  set(TG_HAS_CUDA ON)
+  message(STATUS "GPU kernel: ${TG_NVCC}")
+else()
+  set(TG_HAS_CUDA OFF)
+  message(STATUS "GPU kernel: not built (no nvcc)")
+endif()
+
+function(tg_cuda_image target symbol source)
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.fatbin)
+  add_custom_command(OUTPUT ${image}
+    COMMAND ${TG_NVCC} -std=c++17 -O3 -fatbin
+      -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src ${ARGN}
+      -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
+      -gencode=arch=compute_80,code=compute_80
+      -MD -MF ${image}.d -MT ${image} -o ${image} ${source}
+    DEPENDS ${source} DEPFILE ${image}.d VERBATIM COMMENT "GPU kernel ${symbol}")
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S @ONLY CONTENT
+"        .section .rodata
+        .global ${symbol}
+        .global ${symbol}_end
+        .balign 64
+${symbol}:
+        .incbin \"${image}\"
+${symbol}_end:
+        .section .note.GNU-stack,\"\",%progbits
+")
+  set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S PROPERTIES OBJECT_DEPENDS ${image})
+  target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S)
+endfunction()
