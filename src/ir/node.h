@@ -39,6 +39,7 @@ enum tg_ir_kind {
     TG_IR_K_RETURN, /* a */
     TG_IR_K_PAUSE,
     TG_IR_K_CALL, /* name = result, name2 = label or 0, a = body, list: value pairs of (name, expression) */
+    TG_IR_K_REFUSED, /* what a builder of parts was given is wrong: name = the reason in words */
     TG_IR_K_COUNT
 };
 
@@ -50,7 +51,8 @@ enum {
     TG_IR_F_NAME_BAD = 1u << 1,  /* not a name, or NULL */
     TG_IR_F_NAME2_LONG = 1u << 2,
     TG_IR_F_NAME2_BAD = 1u << 3,
-    TG_IR_F_LIST_LONG = 1u << 4, /* more parameters or children than can be */
+    TG_IR_F_LIST_LONG = 1u << 4, /* more parameters than a call can have */
+    TG_IR_F_USER = 1u << 5,      /* no fault: the body of this call is a user's, with a user's rights (E6) */
 };
 
 #define TG_IR_NO_BUFFER 0xFFu
