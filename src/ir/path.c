@@ -19,7 +19,7 @@ const char *const tg_ir_body_params[TG_IR_BODY_PARAMS] = {
     "a9", "a10", "a11", "opcode", "tenant", "priority", "slot", "from", "inner"};
 
 static const char *const kind_names[TG_IR_K_COUNT] = {
-    "none",  "u32",    "var", "load", "length",  "binary", "unary", "select", "place", "let", "assign",
+    "none",  "u32",    "var", "load", "length",  "binary", "unary", "select", "place", "let",  "assign",
     "store", "atomic", "if",  "loop", "forever", "break",  "block", "return", "pause", "call", "refused"};
 
 static const char *one_of(const char *const *names, uint32_t count, uint32_t i)
