@@ -266,6 +266,32 @@ static void small_arenas(void)
     CHECK_EQ(tg_ir_validate(&ir, (struct tg_ir_node){0}, 0, NULL), -ENOSPC);
 }
 
+/* Whoever writes into the arena can make a cycle, or a node that points out of it: both are refused. */
+static void damaged_arenas(void)
+{
+    for (uint32_t k = 0; k < 44; k++)
+        for (uint32_t n = 1; n <= 8; n++)
+            for (uint32_t value = 0; value < 256; value += 3) {
+                start();
+                struct tg_ir_expr one = tg_ir_u32(&ir, 1);
+                struct tg_ir_node call = tg_ir_call(&ir, "r", "f", &(struct tg_ir_param){"p", one}, 1,
+                                                    tg_ir_loop(&ir, "i", one, one, 3, tg_ir_pause(&ir)));
+                struct tg_ir_node root = block("top", tg_ir_let(&ir, "x", one), call);
+                CHECK(root.id <= 8);
+                ((unsigned char *)memory)[n * 44 + k] = (unsigned char)value;
+                (void)tg_ir_validate(&ir, root, 0, &error);
+            }
+    start();
+    struct tg_ir_node inner = block("inner", tg_ir_pause(&ir), tg_ir_pause(&ir));
+    struct tg_ir_node outer = tg_ir_forever(&ir, inner);
+    CHECK_EQ(tg_ir_validate(&ir, outer, 0, &error), 0);
+    unsigned char *words = (unsigned char *)memory;
+    for (size_t i = ir.text_start; i + 4 <= ir.bytes; i += 4)
+        if (memcmp(words + i, &(uint32_t){inner.id - 1}, 4) == 0)
+            memcpy(words + i, &outer.id, 4);
+    refused(outer, -EINVAL, "forever/inner");
+}
+
 int main(void)
 {
     RUN(kernels_are_valid);
@@ -276,5 +302,6 @@ int main(void)
     RUN(e6_a_users_body_reaches_observable_words_only);
     RUN(sizes);
     RUN(small_arenas);
+    RUN(damaged_arenas);
     return 0;
 }
