@@ -57,6 +57,35 @@ static void kernels_are_valid(void)
         }
 }
 
+/* As many opcodes as can be: the choice among them is a tree, not a chain. */
+static void many_opcodes(void)
+{
+    static struct tg_ir_opcode op[TG_IR_MAX_OPCODES + 1];
+    start();
+    for (uint32_t i = 0; i <= TG_IR_MAX_OPCODES; i++)
+        op[i] = (struct tg_ir_opcode){8 + i * 9973,
+                                      tg_ir_store(&ir, "observable", tg_ir_u32(&ir, 0), tg_ir_u32(&ir, i))};
+    struct tg_ir_kernel k = {.slots = 5, .opcodes = op, .opcode_count = TG_IR_MAX_OPCODES};
+    int r = tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error);
+    if (r != 0)
+        fprintf(stderr, "%d %s: %s\n", r, error.path, error.text);
+    CHECK_EQ(r, 0);
+    k.opcode_count++;
+    CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), -EINVAL);
+}
+
+/* A body of depth 100 has room in a kernel. */
+static void deep_body(void)
+{
+    start();
+    struct tg_ir_expr e = tg_ir_u32(&ir, 1);
+    for (int i = 0; i < 97; i++)
+        e = tg_ir_add(&ir, e, tg_ir_u32(&ir, 1));
+    struct tg_ir_opcode op = {8, tg_ir_store(&ir, "observable", tg_ir_u32(&ir, 0), e)};
+    struct tg_ir_kernel k = {.slots = 5, .opcodes = &op, .opcode_count = 1};
+    CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), 0);
+}
+
 static void kernels_options_are_checked(void)
 {
     struct tg_ir_opcode op[2] = {{8, {0}}, {8, {0}}};
@@ -295,6 +324,8 @@ static void damaged_arenas(void)
 int main(void)
 {
     RUN(kernels_are_valid);
+    RUN(many_opcodes);
+    RUN(deep_body);
     RUN(kernels_options_are_checked);
     RUN(variables);
     RUN(places);
