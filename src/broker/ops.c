@@ -70,6 +70,16 @@ static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m
     return NULL;
 }
 
+/* Perhaps because it was stopped when its turn came: then it gives up by itself now. */
+static json_t *parked_already(struct tg_ticket *t, const struct tg_peer *peer)
+{
+    if (t->stopped && t->peer == peer) {
+        t->stopped = false;
+        tg_peer_detach(t);
+    }
+    return tg_ops_state_reply("PARKED");
+}
+
 static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     json_t *error = NULL;
@@ -78,7 +88,7 @@ static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *
         return error;
     /* Another connection waits for it now: this one's giving up concerns nobody else. */
     if (t->state == TG_PARKED || (t->peer && t->peer != peer))
-        return tg_ops_state_reply("PARKED");
+        return parked_already(t, peer);
     if (t->state == TG_HOLD)
         return tg_ops_hold_reply(b, t, NULL);
     if (tg_life_park(b, t) != 0)

@@ -326,7 +326,8 @@ static void put_tickets(json_t *list, const json_t *own, struct tg_ticket *const
     }
 }
 
-/* All that hold or wait, on hold or not; the parked ones ask for nothing at present. */
+/* All that hold or wait, on hold or not; the parked ones ask for nothing at present, unless they were passed
+ * over because they are stopped. */
 static json_t *list_all(struct tg_broker *b, const struct tg_peer *peer)
 {
     const struct tg_queue *q = &b->queue;
@@ -336,6 +337,10 @@ static json_t *list_all(struct tg_broker *b, const struct tg_peer *peer)
     put_tickets(list, own.set, q->holders, q->n_holders);
     put_tickets(list, own.set, q->waiters, q->n_waiters);
     put_tickets(list, own.set, q->aside, q->n_aside);
+    for (size_t i = 0; i < q->n_parked; i++) {
+        if (q->parked[i]->stopped)
+            put_tickets(list, own.set, q->parked + i, 1);
+    }
     json_decref(own.set);
     return json_pack("{s:b,s:o}", "ok", 1, "tickets", list);
 }
