@@ -61,6 +61,13 @@ struct tg_ended {
     TAILQ_ENTRY(tg_ended) link;
 };
 
+/* A command that ended without a word on how. */
+#define TG_RECENT 1024u
+struct tg_recent {
+    uint64_t ticket;
+    uint64_t give_up_ms; /* loop time */
+};
+
 struct tg_broker;
 struct tg_wait;
 
@@ -135,7 +142,9 @@ struct tg_broker {
     size_t in_bytes; /* of all peers */
     size_t out_bytes;
     TAILQ_HEAD(, tg_wait) waits;
-    uv_pipe_t turned_away; /* a connection that is closed at once: there is no memory for it */
+    struct tg_recent recent[TG_RECENT]; /* a ring of ends whose status may still come; ops_wait.c */
+    size_t n_recent;                    /* ever written */
+    uv_pipe_t turned_away;              /* a connection that is closed at once: there is no memory for it */
     bool turning_away;
     bool accept_due; /* another one stands in line for that */
     char read_buf[65536];
