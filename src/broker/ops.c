@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "broker/growth.h"
 #include "broker/log.h"
 #include "broker/waits.h"
@@ -63,6 +64,7 @@ static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m
     json_decref(error); /* there is no reply to ack */
     if (!t || t->state != TG_HOLD || t->acked)
         return NULL;
+    tg_fault_point("ack.before"); /* the client has sent it, and nothing has come of it */
     t->acked = true;
     if (t->peer == peer)
         tg_peer_detach(t);
