@@ -361,6 +361,7 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     t->max_conc = row.max_conc;
     t->strict = row.strict;
     set_family(t, r);
+    t->stopped = false;
     tg_queue_set_request(&b->queue, t, r->prio, r->estimate.est_mb, r->slots);
     if (t->state != TG_WAIT)
         tg_queue_set_state(&b->queue, t, TG_WAIT);

@@ -203,6 +203,12 @@ int tg_owner_pidfd(const struct tg_root *root, const struct tg_owner *owner, int
     return open_owner(root, owner, ret_fd, &s);
 }
 
+bool tg_proc_is_stopped(const struct tg_root *root, pid_t pid)
+{
+    struct tg_stat_line s;
+    return pid > 0 && read_stat(root, pid, &s) == 0 && s.state == 'T';
+}
+
 int tg_proc_uid(const struct tg_root *root, pid_t pid, uid_t *ret)
 {
     if (pid < 1)

@@ -56,6 +56,9 @@ int tg_owner_signal(const struct tg_root *root, const struct tg_owner *owner, in
  * reaped already. Collects nothing, keeps errno, may be called in a signal handler. */
 int tg_child_signal(pid_t child, int sig);
 
+/* Whether a signal has stopped it (SIGSTOP, Ctrl-Z; not: a debugger). False too when nobody can tell. */
+bool tg_proc_is_stopped(const struct tg_root *root, pid_t pid);
+
 /* The user that owns the process (real uid). 0, -ESRCH, -errno. */
 int tg_proc_uid(const struct tg_root *root, pid_t pid, uid_t *ret);
 
