@@ -31,11 +31,10 @@ static uint32_t mapped_rings(void)
 }
 
 /* Publishes as fast as it can until it is killed. */
-static void doomed_client(void *ready)
+static void doomed_client(uintptr_t pipe_end)
 {
-    const int *pipe_end = ready;
     struct tg_attached *a = attach_now();
-    CHECK(write(*pipe_end, "x", 1) == 1);
+    CHECK(write((int)pipe_end, "x", 1) == 1);
     for (uint32_t i = 0;; i++) {
         uint64_t item;
         if (tg_attached_submit(a, i % 5, OP_MIX, &i, 1, &item) == -EAGAIN)
@@ -54,7 +53,7 @@ static void e1_clients_killed_in_flight_leave_nothing(void)
     uint32_t descriptors = open_descriptors();
     for (uint32_t i = 0; i < DEATHS; i++) {
         char byte;
-        pid_t pid = child_start(doomed_client, &ends[1]);
+        pid_t pid = child_start(doomed_client, (uintptr_t)ends[1]);
         CHECK(read(ends[0], &byte, 1) == 1);
         /* Somewhere in the first two milliseconds. */
         struct timespec ts = {0, (long)(check_random(&state) % 2000000)};
@@ -83,7 +82,7 @@ static void e1_clients_killed_in_flight_leave_nothing(void)
     close(ends[1]);
 }
 
-static void one_gate(void *unused)
+static void one_gate(uintptr_t unused)
 {
     (void)unused;
     struct tg_attached *a = attach_now();
@@ -99,7 +98,7 @@ static void e1_an_item_outlives_its_client(void)
     struct served s;
     struct tg_server *server;
     serve_start(&s, test_engine(320, 1), NULL);
-    pid_t pid = child_start(one_gate, NULL);
+    pid_t pid = child_start(one_gate, 0);
     while (sem_wait(&s.gate.reached) != 0)
         ;
     AWAIT(serve_stats(&s).taken == 21);
@@ -157,14 +156,15 @@ struct pipes {
     int up[2], down[2];
 };
 
-static void doomed_server(void *pipes)
+/* ends: where it says that it is up, and where it hears what to do. */
+static void doomed_server(uintptr_t ends)
 {
-    struct pipes *p = pipes;
+    const int up = (int)(ends >> 16), down = (int)(ends & 0xFFFFu);
     struct served s;
     char byte;
     serve_start(&s, test_engine(320, 1), NULL);
-    CHECK(write(p->up[1], "x", 1) == 1);
-    CHECK(read(p->down[0], &byte, 1) == 1);
+    CHECK(write(up, "x", 1) == 1);
+    CHECK(read(down, &byte, 1) == 1);
     if (byte == 's') {
         while (sem_wait(&s.gate.reached) != 0)
             ;
@@ -182,7 +182,7 @@ static pid_t start_server(struct pipes *p)
     char byte;
     CHECK_EQ(pipe(p->up), 0);
     CHECK_EQ(pipe(p->down), 0);
-    pid_t pid = child_start(doomed_server, p);
+    pid_t pid = child_start(doomed_server, (uintptr_t)p->up[1] << 16 | (uintptr_t)p->down[0]);
     CHECK(read(p->up[0], &byte, 1) == 1);
     return pid;
 }
@@ -268,10 +268,10 @@ static void e8_a_drained_engine_cancels(void)
     test_close(s.engine);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    child_main(argc, argv);
     serve_folder_make();
-    /* These start servers in children, and so come before this process has threads. */
     RUN(e8_a_killed_server_hangs_nobody);
     RUN(e8_a_stopped_server_tells);
     RUN(e1_clients_killed_in_flight_leave_nothing);

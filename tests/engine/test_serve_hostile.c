@@ -12,7 +12,7 @@
 
 enum { ITEMS = 1500, WINDOW = 16 };
 
-static void honest(void *level)
+static void honest(uintptr_t level)
 {
     struct tg_attached *a = attach_now();
     uint64_t items[WINDOW];
@@ -23,13 +23,13 @@ static void honest(void *level)
             CHECK_EQ(o.value[0], mixed(i - WINDOW));
         }
         if (i < ITEMS)
-            items[i % WINDOW] = put_mix(a, (uint32_t)(uintptr_t)level, i);
+            items[i % WINDOW] = put_mix(a, (uint32_t)level, i);
     }
     tg_attached_detach(a);
 }
 
 /* Honest clients beside a hostile one; afterwards a third as if nothing had been. */
-static void beside(void (*hostile)(void *), uint32_t spin_us, struct tg_serve_stats *ret)
+static void beside(void (*hostile)(uintptr_t), uint32_t spin_us, struct tg_serve_stats *ret)
 {
     struct served s;
     struct tg_serve_options o;
@@ -39,12 +39,12 @@ static void beside(void (*hostile)(void *), uint32_t spin_us, struct tg_serve_st
     serve_start(&s, test_engine(160, 1), &o);
     /* No gate: a handler that holds the only worker is the application's own doing. */
     CHECK_EQ(tg_engine_register(s.engine, OP_GATE, mix_handler, &s.runs), 0);
-    pid_t bad = child_start(hostile, NULL);
-    pid_t good[2] = {child_start(honest, (void *)0), child_start(honest, (void *)3)};
+    pid_t bad = child_start(hostile, 0);
+    pid_t good[2] = {child_start(honest, 0), child_start(honest, 3)};
     child_passed(good[0]);
     child_passed(good[1]);
     child_passed(bad);
-    honest((void *)2);
+    honest(2);
     AWAIT(serve_stats(&s).clients == 0 && serve_stats(&s).leaving == 0);
     CHECK_EQ(tg_engine_settle(s.engine, LIMIT), 0);
     tg_engine_stats(s.engine, &stats);
@@ -60,7 +60,7 @@ static bool gone(struct tg_attached *a)
 }
 
 /* Random bytes over the whole mapping, again and again; attaches anew when it is thrown out. */
-static void writes_garbage(void *unused)
+static void writes_garbage(uintptr_t unused)
 {
     uint64_t state = 99, end = tg_clock_mono_ns() + FOR_NS;
     (void)unused;
@@ -75,7 +75,7 @@ static void writes_garbage(void *unused)
 }
 
 /* Statuses that say PUBLISHED everywhere, with small random payloads: these are taken, as fast as it goes. */
-static void publishes_garbage(void *unused)
+static void publishes_garbage(uintptr_t unused)
 {
     uint64_t state = 7, end = tg_clock_mono_ns() + FOR_NS;
     (void)unused;
@@ -96,7 +96,7 @@ static void publishes_garbage(void *unused)
     tg_attached_detach(a);
 }
 
-static void rings_for_ever(void *unused)
+static void rings_for_ever(uintptr_t unused)
 {
     uint64_t end = tg_clock_mono_ns() + FOR_NS;
     (void)unused;
@@ -110,7 +110,7 @@ static void rings_for_ever(void *unused)
 }
 
 /* Within what its uid may have: the others here are of the same uid. */
-static void connects_for_ever(void *unused)
+static void connects_for_ever(uintptr_t unused)
 {
     uint64_t end = tg_clock_mono_ns() + FOR_NS;
     struct tg_attached *a[20] = {NULL};
@@ -126,7 +126,7 @@ static void connects_for_ever(void *unused)
 }
 
 /* Empties pages under the server, fills the doorbell, asks the kernel for what is sealed. */
-static void pulls_the_rug(void *unused)
+static void pulls_the_rug(uintptr_t unused)
 {
     uint64_t end = tg_clock_mono_ns() + FOR_NS;
     (void)unused;
@@ -156,7 +156,7 @@ static void pulls_the_rug(void *unused)
 }
 
 /* Says something where there is nothing to say. */
-static void talks(void *unused)
+static void talks(uintptr_t unused)
 {
     (void)unused;
     for (int i = 0; i < 20; i++) {
@@ -285,14 +285,15 @@ static void e6_answers_nobody_reads(void)
     for (uint32_t i = 0; i < 64; i++)
         put_mix(a, 0, i);
     AWAIT(tg_load_relaxed_u32(&s.runs) == 64);
-    honest((void *)0);
+    honest(0);
     CHECK_EQ(tg_attached_submit(a, 0, TG_OP_NOP, NULL, 0, &item), 0);
     tg_attached_detach(a);
     serve_end(&s);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    child_main(argc, argv);
     serve_folder_make();
     RUN(e6_random_bytes);
     RUN(e6_random_items);
