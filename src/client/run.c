@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,20 +55,39 @@ static void refuse(struct report *report, enum stage stage, int err, const char 
     _exit(125);
 }
 
+/* What is asked for the child, whose number is not known yet. */
+static struct tg_admit_ask admit_of(const struct tg_run_ask *ask)
+{
+    struct tg_admit_ask admit = ask->admit;
+    admit.kind = "run";
+    admit.reaper = ask->alone;
+    admit.detached = ask->detached;
+    admit.tell_existing = ask->if_exists != TG_IF_EXISTS_REFUSE;
+    return admit;
+}
+
+/* The wrapper asks for the child while that gets ready: nothing but the answer is left for it. Where this
+ * cannot be sent the child finds the connection ended, and asks itself. */
+static void ask_for(struct tg_client *c, json_t *request, pid_t child)
+{
+    if (json_object_set_new(request, "pid", json_integer(child)) == 0 && tg_client_send(c, request) == 0)
+        return;
+    if (c->fd >= 0)
+        shutdown(c->fd, SHUT_RDWR);
+}
+
 /* The child, from the fork to the exec. */
-static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pid_t wrapper,
+static void become_command(struct tg_client *c, const struct tg_run_ask *ask, bool asked, pid_t wrapper,
                            struct report *report)
 {
     const struct tg_keyed_ask keyed = {ask->if_exists, ask->waiting, ask->existing, ask->ctx};
-    struct tg_admit_ask admit = ask->admit;
+    struct tg_admit_ask admit = admit_of(ask);
     struct tg_admit_answer answer;
     struct tg_ended ended;
     bool joined;
     static const struct tg_root machine = {.prefix = ""};
-    admit.kind = "run";
     admit.pid = getpid();
-    admit.reaper = ask->alone;
-    admit.detached = ask->detached;
+    admit.asked = asked;
     /* A wrapper that dies while we wait takes us along; it may have died before this call. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != wrapper)
@@ -197,12 +217,18 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
     tg_forward_begin(&f);
     /* After the connection: a broker that had to be started is nobody's orphan here. */
     f.adopts = ask->alone && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    tg_fault_point("client.connected");
+    struct tg_admit_ask admit = admit_of(ask);
+    json_t *request = err ? NULL : tg_admit_message(&admit);
     pid_t wrapper = getpid();
     pid_t child = fork();
     if (child == 0) {
         tg_forward_restore(&f);
-        become_command(c, ask, wrapper, report);
+        become_command(c, ask, request != NULL, wrapper, report);
     }
+    if (request && child > 0)
+        ask_for(c, request, child);
+    json_decref(request);
     if (child < 0) {
         err = tg_client_fail(c, -errno, "cannot fork: %s", strerror(errno));
         tg_forward_restore(&f);
