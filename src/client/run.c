@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "client/forward.h"
 #include "client/lookup.h"
+#include "client/plain.h"
 #include "machine/oom.h"
 
 /* How much likelier than its wrapper a command is chosen when memory runs out, of 1000 (E8). */
@@ -66,13 +67,25 @@ static struct tg_admit_ask admit_of(const struct tg_run_ask *ask)
     return admit;
 }
 
+static int send_request(struct tg_client *c, const struct tg_admit_ask *admit)
+{
+    uint8_t frame[TG_PLAIN_BYTES];
+    size_t n = tg_plain_admit(admit, c->paths.store, frame);
+    if (n > 0)
+        return tg_client_send_frame(c, frame, n);
+    json_t *request = tg_admit_message(admit);
+    int err = request ? tg_client_send(c, request) : -ENOMEM;
+    json_decref(request);
+    return err;
+}
+
 /* The wrapper asks for the child while that gets ready: nothing but the answer is left for it. Where this
  * cannot be sent the child finds the connection ended, and asks itself. */
-static void ask_for(struct tg_client *c, json_t *request, pid_t child)
+static void ask_for(struct tg_client *c, const struct tg_run_ask *ask, pid_t child)
 {
-    if (json_object_set_new(request, "pid", json_integer(child)) == 0 && tg_client_send(c, request) == 0)
-        return;
-    if (c->fd >= 0)
+    struct tg_admit_ask admit = admit_of(ask);
+    admit.pid = child;
+    if (send_request(c, &admit) != 0 && c->fd >= 0)
         shutdown(c->fd, SHUT_RDWR);
 }
 
@@ -218,23 +231,22 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
     /* After the connection: a broker that had to be started is nobody's orphan here. */
     f.adopts = ask->alone && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
     tg_fault_point("client.connected");
-    struct tg_admit_ask admit = admit_of(ask);
-    json_t *request = err ? NULL : tg_admit_message(&admit);
+    bool asks = err == 0;
     pid_t wrapper = getpid();
     pid_t child = fork();
     if (child == 0) {
         tg_forward_restore(&f);
-        become_command(c, ask, request != NULL, wrapper, report);
+        become_command(c, ask, asks, wrapper, report);
     }
-    if (request && child > 0)
-        ask_for(c, request, child);
-    json_decref(request);
+    if (asks && child > 0)
+        ask_for(c, ask, child);
     if (child < 0) {
         err = tg_client_fail(c, -errno, "cannot fork: %s", strerror(errno));
         tg_forward_restore(&f);
     } else {
         err = mind_command(c, ask, report, &f, child, ret_status, ret_end);
     }
-    munmap(report, sizeof(*report));
+    if (!ask->alone) /* else the process ends, and the kernel does that along the way */
+        munmap(report, sizeof(*report));
     return err;
 }
