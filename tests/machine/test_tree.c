@@ -14,7 +14,7 @@
 #define UUID "11111111-2222-3333-4444-555555555555"
 #define OTHER_UUID "99999999-2222-3333-4444-555555555555"
 
-static const struct tg_root machine = {""};
+static const struct tg_root machine = {.prefix = ""};
 
 static void put_environ(const struct fixture *f, int pid, const char *text)
 {
