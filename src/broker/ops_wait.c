@@ -320,16 +320,13 @@ static json_t *begin_wait(struct tg_broker *b, struct tg_peer *peer, const json_
 /* ---- everybody */
 
 struct own {
-    struct tg_broker *broker;
-    json_t *set; /* tickets of the caller's ancestors */
+    json_t *set; /* the caller and its ancestors */
 };
 
 static bool note_own(void *ctx, pid_t pid)
 {
     struct own *o = ctx;
-    const struct tg_ticket *t = tg_queue_by_pid(&o->broker->queue, pid);
-    if (t)
-        json_array_append_new(o->set, json_integer((json_int_t)t->id));
+    json_array_append_new(o->set, json_integer(pid));
     return false;
 }
 
@@ -338,7 +335,8 @@ static void put_tickets(json_t *list, const json_t *own, struct tg_ticket *const
     for (size_t i = 0; i < n; i++) {
         bool is_own = false;
         for (size_t k = 0; k < json_array_size(own); k++)
-            is_own |= (uint64_t)json_integer_value(json_array_get(own, k)) == tickets[i]->id;
+            is_own |= json_integer_value(json_array_get(own, k)) == tickets[i]->owner.pid &&
+                      !tickets[i]->main_ended; /* then the number is somebody else's by now */
         if (tickets[i]->saved && !is_own)
             json_array_append_new(list, json_integer((json_int_t)tickets[i]->id));
     }
@@ -349,7 +347,7 @@ static void put_tickets(json_t *list, const json_t *own, struct tg_ticket *const
 static json_t *list_all(struct tg_broker *b, const struct tg_peer *peer)
 {
     const struct tg_queue *q = &b->queue;
-    struct own own = {b, json_array()};
+    struct own own = {json_array()};
     json_t *list = json_array();
     tg_proc_walk_up(&b->root, peer->pid, note_own, &own);
     put_tickets(list, own.set, q->holders, q->n_holders);

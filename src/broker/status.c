@@ -61,6 +61,7 @@ static json_t *load_object(struct tg_broker *b, const struct tg_gates *g, const 
         set(load, "now", milli(known ? now.effective_milli : 0, known));
     set(load, "one_minute", milli(known ? now.one_minute_milli : 0, known));
     set(load, "closed", json_boolean(on && u->load_closed));
+    set_number(load, "least_slots", g->load_least_slots);
     set(load, "opens_below", milli(tg_sat_sub_u64(g->load_limit_milli, g->load_margin_milli), on));
     return load;
 }

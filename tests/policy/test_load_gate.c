@@ -113,6 +113,47 @@ static void o14_one_pass_fills_up_to_the_limit(void)
     CHECK_EQ(tg_gates_refuse(&g, &u, &c, &v), TG_WHY_NONE);
 }
 
+/* A machine that strangers keep busy: it is said that it is they, and load_least_slots lets so many in. */
+static void o14_so_many_slots_whatever_the_load(void)
+{
+    struct tg_gates g = {
+        .slots = 9, .overtake_bound = 16, .load_limit_milli = 2000, .budget_mb = TG_NO_BUDGET};
+    struct tg_usage u = {.load_known = true, .mem_known = true, .load_milli = 5000};
+    struct tg_candidate c = {.seq = 1, .slots = 1, .max_conc = TG_UNLIMITED};
+    struct tg_verdict v = {0};
+    CHECK_EQ(tg_gates_refuse(&g, &u, &c, &v), TG_WHY_LOAD);
+    CHECK(v.by_others);
+    u.slots_held = 3;
+    CHECK_EQ(tg_gates_refuse(&g, &u, &c, &v), TG_WHY_LOAD);
+    CHECK(v.by_others); /* 5.0 less 3.0 is still 2.0 */
+    u.slots_held = 4;
+    CHECK_EQ(tg_gates_refuse(&g, &u, &c, &v), TG_WHY_LOAD);
+    CHECK(!v.by_others);
+    u.slots_held = 0;
+    g.load_least_slots = 2;
+    for (int closed = 0; closed < 2; closed++) {
+        struct tg_pass pass;
+        int granted = 0;
+        u.load_closed = closed;
+        tg_pass_begin(&pass, &g, &u);
+        for (uint64_t seq = 1; seq <= 10; seq++) {
+            c.seq = seq;
+            CHECK_EQ(tg_pass_exhausted(&pass, true), granted == 2);
+            granted += tg_pass_next(&pass, &c).kind != TG_QUEUE;
+        }
+        CHECK_EQ(granted, 2);
+    }
+    c.slots = 0; /* it would never count */
+    CHECK_EQ(tg_gates_refuse(&g, &u, &c, &v), TG_WHY_LOAD);
+    c.slots = 1;
+    u.load_known = false; /* S4 */
+    CHECK_EQ(tg_gates_refuse(&g, &u, &c, &v), TG_WHY_LOAD_UNKNOWN);
+    u.load_known = true;
+    g.slots = 1;
+    u.slots_held = 1;
+    CHECK_EQ(tg_gates_refuse(&g, &u, &c, &v), TG_WHY_SLOTS);
+}
+
 static void m10_pressure_holds_back(void)
 {
     struct tg_gates g = {.slots = 4, .load_limit_milli = TG_LOAD_OFF, .budget_mb = TG_NO_BUDGET};
@@ -268,6 +309,7 @@ int main(void)
     RUN(o14_grants_and_ends_count_at_once);
     RUN(o14_hysteresis);
     RUN(o14_one_pass_fills_up_to_the_limit);
+    RUN(o14_so_many_slots_whatever_the_load);
     RUN(m10_pressure_holds_back);
     RUN(o14_throughput_is_that_of_a_fixed_number_of_jobs);
     RUN(o14_others_at_work_are_seen);
