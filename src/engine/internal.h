@@ -326,6 +326,9 @@ void tg_engine_free(struct tg_engine *e);
 void tg_handlers_close(struct tg_engine *e);
 
 /* ---- resize.c ---- */
+/* Marks in HOME: the slot changes its level, and is in the hands of the resize already. */
+#define TG_HOME_MOVING 0x80u
+#define TG_HOME_GOT 0x40u
 /* True when the slot moves to another partition and was handed over. */
 bool tg_resize_collect(struct tg_engine *e, uint32_t slot);
 

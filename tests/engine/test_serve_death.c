@@ -4,7 +4,7 @@
 
 #include "serve_test.h"
 
-enum { DEATHS = 100 };
+enum { DEATHS = 50 };
 
 static uint32_t open_descriptors(void)
 {

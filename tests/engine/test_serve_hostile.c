@@ -93,6 +93,9 @@ static void publishes_garbage(uintptr_t unused)
             tg_store_relaxed_u32(&slot->args[1], (uint32_t)check_random(&state) % 300);
             tg_store_relaxed_u32(&slot->status, TG_SLOT_PUBLISHED);
         }
+        const uint64_t one = 1;
+        if (tg_exchange_seqcst_u32(&a->share->parked, 0))
+            CHECK(write(a->bell, &one, sizeof(one)) == sizeof(one));
         tg_store_relaxed_u32(&a->share->sleeper, 1); /* and always "asleep" */
     }
     tg_attached_detach(a);
