@@ -103,6 +103,31 @@ uint64_t gpu_until(double seconds)
     return tg_clock_mono_ns() + (uint64_t)(seconds * gpu.scale * 1e9);
 }
 
+/* ---- Processors ---------------------------------------------------------------------------------------- */
+
+static cpu_set_t mine, others; /* the measurer's processor, and the rest */
+
+static void choose_processors(void)
+{
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof(others), &others) != 0 || CPU_COUNT(&others) < 2) {
+        fprintf(stderr, "bench_gpu: fewer than two processors: not pinned\n");
+        return;
+    }
+    int last = CPU_SETSIZE - 1; /* the first ones serve interrupts */
+    while (!CPU_ISSET(last, &others))
+        last--;
+    CPU_SET(last, &mine);
+    CPU_CLR(last, &others);
+    gpu_stand_aside(false);
+}
+
+void gpu_stand_aside(bool aside)
+{
+    if (CPU_COUNT(&mine))
+        sched_setaffinity(0, sizeof(mine), aside ? &others : &mine);
+}
+
 /* ---- The program --------------------------------------------------------------------------------------- */
 
 /* Names the card; false: there is none. */
@@ -191,8 +216,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_gpu: skipped: no CUDA device here\n");
         return 0;
     }
-    if (bench_pin(0) != 0)
-        fprintf(stderr, "bench_gpu: not pinned\n");
+    choose_processors();
     for (const char *c = parts[0] ? parts : "LTDPSFI"; *c; c++) {
         if (gpu.card)
             contend(*c);

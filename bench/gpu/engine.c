@@ -50,10 +50,7 @@ void gpu_engine_options(struct tg_engine_options *ret, uint32_t slots)
     ret->backend = gpu.backend;
     ret->slots = slots;
     if (!strcmp(gpu.backend, "cpu")) {
-        static const uint32_t cpus[] = {1};
         ret->workers = 1;
-        ret->cpus = cpus;
-        ret->cpu_count = 1;
         ret->spin_us = 1000;
     }
 }
@@ -61,7 +58,9 @@ void gpu_engine_options(struct tg_engine_options *ret, uint32_t slots)
 struct tg_engine *gpu_engine_open(const struct tg_engine_options *options)
 {
     struct tg_engine *e;
+    gpu_stand_aside(true); /* threads of the engine do not inherit the measurer's processor */
     gpu_engine_must(tg_engine_open(options, &e), "cannot open an engine");
+    gpu_stand_aside(false);
     if (!strcmp(gpu.backend, "cpu")) {
         gpu_engine_must(tg_engine_register(e, GPU_OP_EMPTY, empty_on_cpu, NULL), "register");
         gpu_engine_must(tg_engine_register(e, GPU_OP_BURN, burn_on_cpu, NULL), "register");

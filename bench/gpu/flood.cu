@@ -40,6 +40,7 @@ static void *keep_full(void *unused)
     cudaStream_t stream;
     int lowest, highest;
     (void)unused;
+    gpu_stand_aside(true);
     GPU_MUST(cudaSetDevice(gpu.device));
     GPU_MUST(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
     GPU_MUST(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, lowest));

@@ -64,6 +64,10 @@ struct gpu_quantiles gpu_sample_end(struct gpu_sample *s);
 /* When a figure's time is over: now + scale x seconds, on the monotonic clock. */
 uint64_t gpu_until(double seconds);
 
+/* The measurer has a processor of its own. A thread started while it stands aside runs on the others; so does
+ * the caller itself then. */
+void gpu_stand_aside(bool aside);
+
 /* The contenders; each fills its part of gpu_floors and reports it. */
 void gpu_contend_latency(void);
 void gpu_contend_throughput(void);
