@@ -149,6 +149,11 @@ struct tg_work_item {
 #define TG_CONTROL_PRIORITY_STARVATION_COUNTER 135u /* workers: consecutive claims at CRITICAL or HIGH */
 #define TG_CONTROL_PRIORITY_FAIRNESS_BASE 136u      /* workers add 1 a claim at that priority */
 #define TG_CONTROL_EXTENSION_BASE 141u              /* free in the ABI; zero when unused */
+#define TG_CONTROL_FAULT_COUNT 141u                 /* extension: workers add 1 a fault */
+#define TG_CONTROL_FAULT_SLOT 142u                  /* extension: slot of one of the latest */
+#define TG_CONTROL_FAULT_REASON 143u                /* extension: its enum tg_fault_reason */
+#define TG_CONTROL_LOG_DROPPED 144u                 /* extension: records that found the log full */
+#define TG_CONTROL_LEVELS 151u                      /* extension: kernels' level decision, 6 bits a level */
 #define TG_CONTROL_OBSERVABLE_BASE 160u             /* programs write results; host reads */
 
 /* How many words each table has. */

@@ -42,12 +42,12 @@ extern "C" {
 
 /* ---- Limits ------------------------------------------------------------------------------------------- */
 
-#define TG_IR_MAX_NAME 63u            /* bytes of a name: a letter or _, then letters, digits and _ */
-#define TG_IR_MAX_DEPTH 128u          /* nodes within each other, expressions included */
-#define TG_IR_MAX_WEIGHT (1u << 20)   /* nodes of a program, a shared one counted at each place */
-#define TG_IR_MAX_TRIPS (1u << 28)    /* turns that one counted loop may state */
-#define TG_IR_MAX_WORK (1ull << 48)   /* nodes run by a program at most, per turn of a forever loop */
-#define TG_IR_MAX_BUFFERS 16u         /* five of the wire and eleven of the user */
+#define TG_IR_MAX_NAME 63u          /* bytes of a name: a letter or _, then letters, digits, _; not _ alone */
+#define TG_IR_MAX_DEPTH 128u        /* nodes within each other, expressions included */
+#define TG_IR_MAX_WEIGHT (1u << 20) /* nodes of a program, a shared one counted at each place */
+#define TG_IR_MAX_TRIPS (1u << 28)  /* turns that one counted loop may state */
+#define TG_IR_MAX_WORK (1ull << 63) /* nodes run by a program at most, per turn of a forever loop */
+#define TG_IR_MAX_BUFFERS 16u       /* five of the wire and eleven of the user */
 #define TG_IR_MAX_PRIVATE_WORDS 4096u /* words of all private buffers together: they are per lane */
 #define TG_IR_MAX_PARAMS 24u          /* parameters of a call */
 #define TG_IR_MAX_VARIABLES 1024u     /* visible at one place, those around a call included */
@@ -286,6 +286,7 @@ struct tg_ir_node tg_ir_call(struct tg_ir *ir, const char *result, const char *l
  *   claimed_priority    its level, or TG_IR_NOTHING
  *   claimed_tenant      its tenant, or TG_IR_NOTHING
  *   claimed_from        the status it was claimed from
+ *   claimed_work        bit l: level l had something claimable at the last look; 0: there is nothing to do
  * Rules: E1 (one compare-exchange decides), E2, E3 (levels.h, on the words of control), E4 (mask, quota,
  * turns of 64 / lanes claims), E5 (a fence that still waits is not looked at). It needs tg_ir_worker_buffers.
  * The form with a stride makes the lanes of a group begin at different slots and go on in steps of
@@ -305,9 +306,6 @@ struct tg_ir_expr tg_check_tenant_fairness(struct tg_ir *ir, struct tg_ir_expr t
 /* 1 when a level with work is the one to serve now, given the variables levels (the state of LEVELS, a
  * control word) and work (bit l: level l has something claimable): E2, E3. */
 struct tg_ir_expr tg_check_priority_fairness(struct tg_ir *ir, struct tg_ir_expr priority);
-
-/* Declares the private buffers that scan and kernel use, once; false: tg_ir_buffer refused one. */
-bool tg_ir_worker_buffers(struct tg_ir *ir);
 
 /* The body of a built-in opcode (NOP .. BATCH_FENCE, LOAD_MISS, PRINTF, SHUTDOWN), {0} for another. Its
  * variables are the parameters of opcode bodies below, inner as well (1: within a packed slot). floor: the
@@ -337,7 +335,9 @@ struct tg_ir_kernel {
     uint32_t opcode_count;
 };
 
-/* The persistent loop: scan, run, finish, for ever. Declares what it needs. A lane returns 0. */
+/* The persistent loop: scan, run, finish, for ever. Declares what it needs. A lane returns 0. What is wrong
+ * with the options the validator says. The blocks that carry a rule have labels, for tg_ir_without; see
+ * tg_ir(3). */
 struct tg_ir_node tg_ir_kernel(struct tg_ir *ir, const struct tg_ir_kernel *kernel);
 
 /* ---- Checking ----------------------------------------------------------------------------------------- */
@@ -375,7 +375,8 @@ size_t tg_ir_print(const struct tg_ir *ir, struct tg_ir_node root, char *out, si
 int tg_ir_parse(struct tg_ir *ir, const char *text, size_t bytes, struct tg_ir_node *ret_root,
                 struct tg_ir_error *error);
 
-/* Reads buffers and then one user opcode, (opcode NUMBER STATEMENT...), and validates it as a body. */
+/* Reads buffers and then one user opcode, (opcode NUMBER STATEMENT...), and validates it as a body: errors of
+ * tg_ir_parse and tg_ir_validate_body; -EINVAL: the number is reserved. */
 int tg_ir_parse_opcode(struct tg_ir *ir, const char *text, size_t bytes, uint32_t flags,
                        struct tg_ir_opcode *ret_opcode, struct tg_ir_error *error);
 

@@ -19,8 +19,8 @@ const char *const tg_ir_body_params[TG_IR_BODY_PARAMS] = {
     "a9", "a10", "a11", "opcode", "tenant", "priority", "slot", "from", "inner"};
 
 static const char *const kind_names[TG_IR_K_COUNT] = {
-    "none",  "u32",    "var", "load", "length",  "binary", "unary", "select", "place", "let", "assign",
-    "store", "atomic", "if",  "loop", "forever", "break",  "block", "return", "pause", "call"};
+    "none",  "u32",    "var", "load", "length",  "binary", "unary", "select", "place", "let",  "assign",
+    "store", "atomic", "if",  "loop", "forever", "break",  "block", "return", "pause", "call", "refused"};
 
 static const char *one_of(const char *const *names, uint32_t count, uint32_t i)
 {
@@ -59,6 +59,9 @@ void tg_ir_describe(const struct tg_ir *ir, uint32_t id, char *out, size_t size)
     case TG_IR_K_CALL:
         of = tg_ir_text(ir, d->name2);
         break;
+    case TG_IR_K_REFUSED:
+        of = "";
+        break;
     case TG_IR_K_BLOCK:
         if (d->name != 0) {
             snprintf(out, size, "%s", of);
@@ -71,38 +74,28 @@ void tg_ir_describe(const struct tg_ir *ir, uint32_t id, char *out, size_t size)
     snprintf(out, size, "%s%s%s", name, of[0] ? " " : "", of);
 }
 
-/* Appends "/" and a part; false when it does not fit with room for " ..." kept. */
-static bool append(char *out, size_t size, const char *part)
-{
-    size_t have = strlen(out);
-    size_t need = strlen(part) + (have ? 1 : 0);
-    if (have + need + 5 > size)
-        return false;
-    if (have)
-        out[have++] = '/';
-    memcpy(out + have, part, strlen(part) + 1);
-    return true;
-}
-
-/* The first parts and the last ones: where it is and what it is. */
+/* The whole path when it fits; else its beginning, "..." and as much of its end as there is room for. */
 static void write_path(const struct tg_ir *ir, char *out, size_t size, const uint32_t *path, size_t depth)
 {
-    char part[TG_IR_MAX_NAME + 32];
-    size_t first = 0;
-    out[0] = 0;
-    if (depth == 0)
-        return;
-    for (; first < depth; first++) {
-        tg_ir_describe(ir, path[first], part, sizeof(part));
-        /* What is behind this part must fit, or else two more parts must. */
-        if (!append(out, first + 1 == depth ? size : size - 2 * sizeof(part), part))
-            break;
+    char all[(TG_IR_MAX_DEPTH + 2) * (TG_IR_MAX_NAME + 24)];
+    size_t have = 0;
+    all[0] = 0;
+    for (size_t i = 0; i < depth && i < TG_IR_MAX_DEPTH + 2; i++) {
+        if (i > 0)
+            all[have++] = '/';
+        tg_ir_describe(ir, path[i], all + have, TG_IR_MAX_NAME + 23);
+        have += strlen(all + have);
     }
-    if (first == depth)
+    if (have < size) {
+        memcpy(out, all, have + 1);
         return;
-    (void)append(out, size, "...");
-    tg_ir_describe(ir, path[depth - 1], part, sizeof(part));
-    (void)append(out, size, part);
+    }
+    size_t head = size / 3, tail = have - (size - head - 5);
+    while (head > 0 && all[head] != '/')
+        head--;
+    while (tail < have && all[tail] != '/')
+        tail++;
+    snprintf(out, size, "%.*s/...%s", (int)head, all, all + tail);
 }
 
 int tg_ir_refuse(const struct tg_ir *ir, struct tg_ir_error *error, int code, const uint32_t *path,
