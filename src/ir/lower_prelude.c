@@ -120,12 +120,12 @@ static const char c_tail[] =
     "#endif\n"
     "}\n";
 
-static const char cuda_head[] = "#define TG_ASSERT(condition, text) static_assert(condition, text)\n"
-                                "#define TG_FN static __device__ __forceinline__ __attribute__((unused))\n"
-                                "#define TG_PART static __device__ __attribute__((unused))\n"
-                                "#define TG_LIKELY(x) (x)\n";
+static const char gpu_head[] = "#define TG_ASSERT(condition, text) static_assert(condition, text)\n"
+                               "#define TG_FN static __device__ __forceinline__ __attribute__((unused))\n"
+                               "#define TG_PART static __device__ __attribute__((unused))\n"
+                               "#define TG_LIKELY(x) (x)\n";
 
-static const char cuda_tail[] =
+static const char gpu_tail[] =
     "TG_FN u32 tg_ctz(u32 a)\n{\n    return a ? (u32)(__ffs((int)a) - 1) : 32u;\n}\n"
     "\n"
     "/* ---- Memory: every access of a shared word is atomic, at system scope ---- */\n"
@@ -180,7 +180,7 @@ static const char cuda_tail[] =
 
 void tg_lower_prelude(struct tg_text *t, uint32_t language)
 {
-    tg_text_put(t, language == TG_IR_CUDA_C ? cuda_head : c_head);
+    tg_text_put(t, language == TG_IR_CUDA_C ? gpu_head : c_head);
     tg_text_put(t, common);
-    tg_text_put(t, language == TG_IR_CUDA_C ? cuda_tail : c_tail);
+    tg_text_put(t, language == TG_IR_CUDA_C ? gpu_tail : c_tail);
 }
