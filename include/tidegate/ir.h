@@ -42,12 +42,12 @@ extern "C" {
 
 /* ---- Limits ------------------------------------------------------------------------------------------- */
 
-#define TG_IR_MAX_NAME 63u            /* bytes of a name: a letter or _, then letters, digits and _ */
-#define TG_IR_MAX_DEPTH 128u          /* nodes within each other, expressions included */
-#define TG_IR_MAX_WEIGHT (1u << 20)   /* nodes of a program, a shared one counted at each place */
-#define TG_IR_MAX_TRIPS (1u << 28)    /* turns that one counted loop may state */
-#define TG_IR_MAX_WORK (1ull << 63)   /* nodes run by a program at most, per turn of a forever loop */
-#define TG_IR_MAX_BUFFERS 16u         /* five of the wire and eleven of the user */
+#define TG_IR_MAX_NAME 63u          /* bytes of a name: a letter or _, then letters, digits, _; not _ alone */
+#define TG_IR_MAX_DEPTH 128u        /* nodes within each other, expressions included */
+#define TG_IR_MAX_WEIGHT (1u << 20) /* nodes of a program, a shared one counted at each place */
+#define TG_IR_MAX_TRIPS (1u << 28)  /* turns that one counted loop may state */
+#define TG_IR_MAX_WORK (1ull << 63) /* nodes run by a program at most, per turn of a forever loop */
+#define TG_IR_MAX_BUFFERS 16u       /* five of the wire and eleven of the user */
 #define TG_IR_MAX_PRIVATE_WORDS 4096u /* words of all private buffers together: they are per lane */
 #define TG_IR_MAX_PARAMS 24u          /* parameters of a call */
 #define TG_IR_MAX_VARIABLES 1024u     /* visible at one place, those around a call included */
@@ -375,7 +375,8 @@ size_t tg_ir_print(const struct tg_ir *ir, struct tg_ir_node root, char *out, si
 int tg_ir_parse(struct tg_ir *ir, const char *text, size_t bytes, struct tg_ir_node *ret_root,
                 struct tg_ir_error *error);
 
-/* Reads buffers and then one user opcode, (opcode NUMBER STATEMENT...), and validates it as a body. */
+/* Reads buffers and then one user opcode, (opcode NUMBER STATEMENT...), and validates it as a body: errors of
+ * tg_ir_parse and tg_ir_validate_body; -EINVAL: the number is reserved. */
 int tg_ir_parse_opcode(struct tg_ir *ir, const char *text, size_t bytes, uint32_t flags,
                        struct tg_ir_opcode *ret_opcode, struct tg_ir_error *error);
 

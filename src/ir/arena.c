@@ -123,7 +123,7 @@ bool tg_ir_is_name(const char *name, size_t size)
     for (size_t i = 1; i < size; i++)
         if (!is_letter(name[i]) && !(name[i] >= '0' && name[i] <= '9'))
             return false;
-    return true;
+    return size > 1 || name[0] != '_'; /* the text form writes _ for no name */
 }
 
 bool tg_ir_is_label(const char *label, size_t size)
@@ -131,7 +131,7 @@ bool tg_ir_is_label(const char *label, size_t size)
     for (size_t i = 0; i < size; i++)
         if (label[i] <= ' ' || label[i] > '~' || strchr("\"()/;", label[i]))
             return false;
-    return size > 0 && size <= TG_IR_MAX_NAME;
+    return size > 0 && size <= TG_IR_MAX_NAME && (size > 1 || label[0] != '_');
 }
 
 int tg_ir_buffer_find(const struct tg_ir *ir, const char *name)

@@ -223,20 +223,22 @@ struct tg_ir_node tg_ir_break(struct tg_ir *ir)
     return node(make(ir, &(struct tg_ir_data){.kind = TG_IR_K_BREAK}));
 }
 
+struct tg_ir_node tg_ir_block_of(struct tg_ir *ir, const char *label, uint32_t list, size_t count)
+{
+    struct tg_ir_data d = {.kind = TG_IR_K_BLOCK, .list = list, .value = list != 0 ? (uint32_t)count : 0};
+    uint32_t flags = 0;
+    d.name = label_of(ir, label, TG_IR_F_NAME_LONG, TG_IR_F_NAME_BAD, &flags);
+    d.flags = (uint8_t)flags;
+    return node(make(ir, &d));
+}
+
 struct tg_ir_node tg_ir_block(struct tg_ir *ir, const char *label, const struct tg_ir_node *nodes,
                               size_t count)
 {
-    struct tg_ir_data d = {.kind = TG_IR_K_BLOCK};
-    uint32_t flags = 0;
-    d.name = label_of(ir, label, TG_IR_F_NAME_LONG, TG_IR_F_NAME_BAD, &flags);
-    if (count > 0) {
-        d.list = tg_ir_new_list(ir, count);
-        for (size_t i = 0; d.list != 0 && i < count; i++)
-            memcpy(ir->memory + d.list + i * 4, &nodes[i].id, 4);
-        d.value = d.list != 0 ? (uint32_t)count : 0;
-    }
-    d.flags = (uint8_t)flags;
-    return node(make(ir, &d));
+    uint32_t list = count > 0 ? tg_ir_new_list(ir, count) : 0;
+    for (size_t i = 0; list != 0 && i < count; i++)
+        memcpy(ir->memory + list + i * 4, &nodes[i].id, 4);
+    return tg_ir_block_of(ir, label, list, count);
 }
 
 struct tg_ir_node tg_ir_return(struct tg_ir *ir, struct tg_ir_expr value)

@@ -140,12 +140,6 @@ static const uint32_t builtins[] = {TG_OP_NOP,          TG_OP_STORE_U32, TG_OP_A
                                     TG_OP_LOAD_MISS,    TG_OP_PRINTF,    TG_OP_SHUTDOWN};
 #define BUILTINS (sizeof(builtins) / sizeof(builtins[0]))
 
-static bool is_user(uint32_t opcode)
-{
-    return opcode >= TG_OP_FIRST_USER && !(opcode & TG_OP_SYSTEM_MASK) &&
-           !(opcode >= TG_OP_RESERVED_MIN && opcode <= TG_OP_RESERVED_MAX);
-}
-
 static N dispatch(struct tg_ir *ir, const struct tg_ir_kernel *k)
 {
     struct leaf leaf[BUILTINS + TG_IR_MAX_OPCODES];
@@ -154,7 +148,7 @@ static N dispatch(struct tg_ir *ir, const struct tg_ir_kernel *k)
     for (; count < BUILTINS; count++)
         leaf[count] = (struct leaf){builtins[count], tg_ir_opcode_body(ir, builtins[count], floor), false};
     for (uint32_t i = 0; i < k->opcode_count; i++) {
-        if (!is_user(k->opcodes[i].opcode))
+        if (!tg_ir_is_user_opcode(k->opcodes[i].opcode))
             return tg_ir_refused(ir,
                                  "opcode %u is reserved: a user's is 8 or more, below 2^31, and not in "
                                  "65520..65535",

@@ -102,6 +102,12 @@ static inline bool tg_ir_is_expr(uint32_t kind)
     return kind >= TG_IR_K_U32 && kind <= TG_IR_K_PLACE;
 }
 
+static inline bool tg_ir_is_user_opcode(uint32_t opcode)
+{
+    return opcode >= TG_OP_FIRST_USER && !(opcode & TG_OP_SYSTEM_MASK) &&
+           !(opcode >= TG_OP_RESERVED_MIN && opcode <= TG_OP_RESERVED_MAX);
+}
+
 /* ---- arena.c ---- */
 /* A new node of this kind, zeroed; 0 when the arena is full. */
 uint32_t tg_ir_new(struct tg_ir *ir, enum tg_ir_kind kind);
@@ -113,6 +119,10 @@ uint32_t tg_ir_lookup(const struct tg_ir *ir, const char *name, size_t size);
 uint32_t tg_ir_new_list(struct tg_ir *ir, size_t count);
 bool tg_ir_is_name(const char *name, size_t size);
 bool tg_ir_is_label(const char *label, size_t size);
+
+/* ---- build.c ---- */
+/* A block of the handles in a list of the arena. */
+struct tg_ir_node tg_ir_block_of(struct tg_ir *ir, const char *label, uint32_t list, size_t count);
 
 /* ---- path.c ---- */
 /* The kind and what the node names, as in a path: "let x", "store control". */
