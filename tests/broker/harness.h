@@ -14,7 +14,7 @@
 #include "check.h"
 #include "proto/frame.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 30000
 
 /* The address sanitizer keeps what was freed: then sizes say nothing. */
 #define FREED_MEMORY_IS_KEPT 0
