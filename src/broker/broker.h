@@ -53,7 +53,7 @@ struct tg_grant {
     enum tg_verdict_kind kind;
 };
 
-/* A ticket that ended but whose row the store would not move yet. */
+/* A ticket that ended but whose row has not been moved yet. */
 struct tg_ended {
     struct tg_ticket *ticket;
     enum tg_outcome outcome;
@@ -259,6 +259,8 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
                 const char *code, const char *text);
 /* The same for what has happened already, whatever the store says. */
 void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text);
+/* Writes the ends that have happened since. 0, or -errno: the store refuses, and is asked again later. */
+int tg_life_write_ended(struct tg_broker *b);
 /* A waiter, or a grant nobody heard of, gives up for now (A7). 0, or -errno and nothing has changed. */
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t);
 /* The same after the fact: the client is gone. */

@@ -4,8 +4,9 @@
  *
  * What takes something (a new ticket, a grant) is committed first and happens in memory only then: no store,
  * no grant (S3). What gives something back after the fact (an owner died, a client went away) happens in
- * memory at once; a row that the store would not take is written later, and should the broker die before
- * that, the next one finds the same death by itself.
+ * memory at once; its row is written after the decision that it sets in motion, so that whoever is next does
+ * not wait for that, and later when the store would not take it. Should the broker die before, the next one
+ * finds the same death by itself. Nobody reads the store in between.
  */
 #include "broker/broker.h"
 
@@ -179,18 +180,39 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
         outcome = TG_OUTCOME_CANCELLED;
     else if (outcome == TG_OUTCOME_OWNER_DIED && t->main_status >= 0)
         outcome = tg_outcome_of_status(t->main_status, t->main_oom);
-    if (tg_life_end(b, t, outcome, t->main_status, TG_ERR_GONE, text) == 0)
+    struct tg_ended *e = t->saved && !t->detached ? calloc(1, sizeof(*e)) : NULL;
+    if (!e && tg_life_end(b, t, outcome, t->main_status, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
     tg_waits_ended(b, t, outcome, t->main_status);
     set_dirty(b, t, false);
-    struct tg_ended *e = calloc(1, sizeof(*e));
+    if (!e)
+        e = calloc(1, sizeof(*e));
     if (!e) { /* the next broker finds the same */
         tg_life_free(b, t);
         return;
     }
     *e = (struct tg_ended){.ticket = t, .outcome = outcome, .status = t->main_status};
     TAILQ_INSERT_TAIL(&b->ended, e, link);
+    tg_broker_mind_idle(b);
+}
+
+int tg_life_write_ended(struct tg_broker *b)
+{
+    struct tg_ended *e;
+    while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
+        tg_fault_point("end.before");
+        int err = tg_store_end(b->store, e->ticket, e->outcome, e->status);
+        tg_fault_point("end.after");
+        if (err) {
+            tg_broker_store_failed(b);
+            return err;
+        }
+        TAILQ_REMOVE(&b->ended, e, link);
+        tg_life_free(b, e->ticket);
+        free(e);
+    }
+    return 0;
 }
 
 /* The ticket as parked. What a grant wrote goes, its place in the order stays. */
@@ -263,14 +285,7 @@ static void retry_list(struct tg_broker *b, struct tg_ticket *const *list, size_
 
 void tg_life_retry(struct tg_broker *b)
 {
-    struct tg_ended *e;
-    while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
-        if (tg_store_end(b->store, e->ticket, e->outcome, e->status) != 0)
-            break;
-        TAILQ_REMOVE(&b->ended, e, link);
-        tg_life_free(b, e->ticket);
-        free(e);
-    }
+    (void)tg_life_write_ended(b);
     retry_list(b, b->queue.waiters, b->queue.n_waiters);
     retry_list(b, b->queue.holders, b->queue.n_holders);
     retry_list(b, b->queue.parked, b->queue.n_parked);

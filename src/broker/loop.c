@@ -179,10 +179,18 @@ static void mind_log(struct tg_broker *b)
         tg_broker_arm(b, &b->checkpoint_timer, CHECKPOINT_AFTER_MS);
 }
 
+/* The decision, and then what it need not wait for. */
+static void decide(struct tg_broker *b)
+{
+    tg_admit_settle(b);
+    if (!b->store_failing)
+        (void)tg_life_write_ended(b);
+}
+
 static void on_check(uv_check_t *check)
 {
     struct tg_broker *b = check->data;
-    tg_admit_settle(b);
+    decide(b);
     tg_growth_mind(b);
     mind_log(b);
 }
@@ -197,7 +205,7 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct tg_broker *b = prepare->data;
     tg_peers_work(b);
-    tg_admit_settle(b);
+    decide(b);
     tg_growth_mind(b);
     if (TAILQ_EMPTY(&b->more) && !b->pass_due)
         uv_idle_stop(&b->more_work);
