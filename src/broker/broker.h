@@ -58,6 +58,7 @@ struct tg_ended {
     struct tg_ticket *ticket;
     enum tg_outcome outcome;
     int64_t status;
+    uint64_t since_ms; /* loop time */
     TAILQ_ENTRY(tg_ended) link;
 };
 
@@ -102,6 +103,7 @@ struct tg_broker {
     uv_timer_t sweep_timer;    /* peers in the middle of something */
     uv_timer_t checkpoint_timer;
     uv_timer_t idle_timer;
+    uv_timer_t ended_timer; /* ends whose row waits for the wrapper's word */
     uv_timer_t waits_timer; /* ends whose status nobody has told yet */
 
     struct tg_root root;
@@ -259,8 +261,13 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
                 const char *code, const char *text);
 /* The same for what has happened already, whatever the store says. */
 void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text);
-/* Writes the ends that have happened since. 0, or -errno: the store refuses, and is asked again later. */
-int tg_life_write_ended(struct tg_broker *b);
+/* Writes the ends that have happened since; without all, those whose wrapper is about to say how it was have
+ * a moment more. 0, or -errno: the store refuses, and is asked again later. */
+int tg_life_write_ended(struct tg_broker *b, bool all);
+/* How a command ended, whose end is not written yet: the ticket, which lives until that; NULL: there is none.
+ */
+const struct tg_ticket *tg_life_word(struct tg_broker *b, uint64_t id, int64_t status,
+                                     enum tg_outcome outcome, uint64_t peak_mb);
 /* A waiter, or a grant nobody heard of, gives up for now (A7). 0, or -errno and nothing has changed. */
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t);
 /* The same after the fact: the client is gone. */
