@@ -54,11 +54,12 @@ struct tg_grant {
     enum tg_verdict_kind kind;
 };
 
-/* A ticket that ended but whose row the store would not move yet. */
+/* A ticket that ended but whose row has not been moved yet. */
 struct tg_ended {
     struct tg_ticket *ticket;
     enum tg_outcome outcome;
     int64_t status;
+    uint64_t since_ms; /* loop time */
     TAILQ_ENTRY(tg_ended) link;
 };
 
@@ -111,6 +112,7 @@ struct tg_broker {
     uv_timer_t checkpoint_timer;
     uv_timer_t idle_timer;
     uv_timer_t stopped_timer; /* who was passed over may have gone on */
+    uv_timer_t ended_timer;   /* ends whose row waits for the wrapper's word */
     uv_timer_t waits_timer;   /* ends whose status nobody has told yet */
 
     struct tg_root root;
@@ -271,6 +273,13 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
                 const char *code, const char *text);
 /* The same for what has happened already, whatever the store says. */
 void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text);
+/* Writes the ends that have happened since; without all, those whose wrapper is about to say how it was have
+ * a moment more. 0, or -errno: the store refuses, and is asked again later. */
+int tg_life_write_ended(struct tg_broker *b, bool all);
+/* How a command ended, whose end is not written yet: the ticket, which lives until that; NULL: there is none.
+ */
+const struct tg_ticket *tg_life_word(struct tg_broker *b, uint64_t id, int64_t status,
+                                     enum tg_outcome outcome, uint64_t peak_mb);
 /* A waiter, or a grant nobody heard of, gives up for now (A7). 0, or -errno and nothing has changed. */
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t);
 /* The same after the fact: the client is gone. */

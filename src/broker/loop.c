@@ -109,6 +109,13 @@ static void on_waits(uv_timer_t *timer)
     tg_waits_due(timer->data);
 }
 
+static void on_ended(uv_timer_t *timer)
+{
+    struct tg_broker *b = timer->data;
+    if (!b->store_failing)
+        (void)tg_life_write_ended(b, true);
+}
+
 static void timer_init(struct tg_broker *b, uv_timer_t *timer)
 {
     uv_timer_init(&b->loop, timer);
@@ -125,7 +132,7 @@ void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms)
         {&b->store_timer, on_store},           {&b->kill_timer, on_kill},
         {&b->sweep_timer, on_sweep},           {&b->liveness_timer, on_liveness},
         {&b->checkpoint_timer, on_checkpoint}, {&b->waits_timer, on_waits},
-        {&b->stopped_timer, on_stopped},
+        {&b->stopped_timer, on_stopped},       {&b->ended_timer, on_ended},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].timer == timer)
@@ -164,6 +171,8 @@ void tg_broker_mind_idle(struct tg_broker *b)
 
 void tg_broker_stop(struct tg_broker *b)
 {
+    if (b->store && !b->store_failing)
+        (void)tg_life_write_ended(b, true);
     b->stopping = true;
     uv_stop(&b->loop);
 }
@@ -185,10 +194,18 @@ static void mind_log(struct tg_broker *b)
         tg_broker_arm(b, &b->checkpoint_timer, CHECKPOINT_AFTER_MS);
 }
 
+/* The decision, and then what it need not wait for. */
+static void decide(struct tg_broker *b)
+{
+    tg_admit_settle(b);
+    if (!b->store_failing)
+        (void)tg_life_write_ended(b, false);
+}
+
 static void on_check(uv_check_t *check)
 {
     struct tg_broker *b = check->data;
-    tg_admit_settle(b);
+    decide(b);
     tg_growth_mind(b);
     mind_log(b);
 }
@@ -203,7 +220,7 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct tg_broker *b = prepare->data;
     tg_peers_work(b);
-    tg_admit_settle(b);
+    decide(b);
     tg_growth_mind(b);
     if (TAILQ_EMPTY(&b->more) && !b->pass_due)
         uv_idle_stop(&b->more_work);
@@ -220,7 +237,7 @@ static void loop_init(struct tg_broker *b)
     tg_socket_init(b);
     uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
                             &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
-                            &b->sample_timer,   &b->waits_timer, &b->stopped_timer};
+                            &b->sample_timer,   &b->waits_timer, &b->stopped_timer,    &b->ended_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);

@@ -222,6 +222,8 @@ void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *mess
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;
     }
+    if (!b->store_failing && strcmp(op, "done") != 0) /* it may ask for what has just ended */
+        (void)tg_life_write_ended(b, true);
     json_t *error = tg_ops_other_store(b, message);
     if (error) {
         if (strcmp(op, "ack") == 0) /* which is never answered */

@@ -62,6 +62,11 @@ static json_t *done_late(struct tg_broker *b, const struct word *w)
 {
     struct tg_filled filled;
     enum tg_outcome outcome = tg_outcome_of_status((int64_t)w->status, w->oom);
+    const struct tg_ticket *t = tg_life_word(b, w->id, (int64_t)w->status, outcome, w->peak_mb);
+    if (t) {
+        tg_waits_status(b, w->id, outcome, (int64_t)w->status);
+        return done_reply(0, t->peak_mb, t->est_mb);
+    }
     if (tg_store_fill_status(b->store, w->id, (int64_t)w->status, outcome, w->peak_mb, &filled) != 0)
         return tg_ops_store_refused(b);
     if (filled.found)
