@@ -115,6 +115,8 @@ void end_with_parent(pid_t parent);
 /* A process that does nothing until it is killed (also when the test ends). */
 pid_t owner_make(void);
 void owner_kill(pid_t pid);
+/* So many of them below one child of the test's, which is returned: its death ends them all. */
+pid_t owners_make_many(pid_t *ret, size_t n);
 /* The same below a wrapper as tidegate run has one: a child subreaper that reaps it and ends; one that
  * lingers has to be killed. *ret_wrapper is a child of the test's. Ask for it with "reaper": true. */
 pid_t owner_make_wrapped(pid_t *ret_wrapper, bool lingers);

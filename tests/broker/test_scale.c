@@ -3,7 +3,6 @@
  * S12, P1, P2 of the cases; A5). Figures are bounds that a broken design misses by far; the benchmark has the
  * real ones. */
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,31 +17,6 @@
 #define FIRST_WAITER 2 /* its ticket; the holder has 1 */
 
 static pid_t owners[N];
-
-/* One child makes all owners, so that one signal ends them. */
-static pid_t make_owners(void)
-{
-    int fds[2];
-    CHECK(pipe(fds) == 0);
-    pid_t parent = fork();
-    CHECK(parent >= 0);
-    if (parent == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (int i = 0; i < N; i++) {
-            pid_t pid = owner_make();
-            if (write(fds[1], &pid, sizeof(pid)) != sizeof(pid))
-                _exit(1);
-        }
-        for (;;)
-            pause();
-    }
-    close(fds[1]);
-    for (int i = 0; i < N; i++)
-        CHECK(read(fds[0], &owners[i], sizeof(owners[i])) == sizeof(owners[i]));
-    close(fds[0]);
-    return parent;
-}
-
 static uint64_t took_ns[N];
 
 static int compare(const void *a, const void *b)
@@ -177,7 +151,7 @@ int main(void)
         SKIP("needs %d descriptors", N + 100);
     place_make(&p);
     place_ready(&p, 1);
-    pid_t parent = make_owners();
+    pid_t parent = owners_make_many(owners, N);
     pid_t other = owner_make();
     pause_ms(50); /* start times are counted in hundredths of a second: the holder is the youngest child */
     pid_t holder = owner_make();
