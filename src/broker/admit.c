@@ -240,7 +240,8 @@ static void full_pass(struct tg_broker *b)
     if (again == UINT64_MAX)
         uv_timer_stop(&b->recheck_timer);
     else
-        tg_broker_arm(b, &b->recheck_timer, again);
+        arm_recheck(b,
+                    again); /* one that is due sooner stays: passes in a row must not put it off for ever */
 }
 
 /* The verdict on a waiter that the pass did not reach: nobody behind the front could be granted, so it is

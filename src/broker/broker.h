@@ -35,6 +35,7 @@
 #include "broker/metrics.h"
 #include "broker/queue.h"
 #include "broker/store.h"
+#include "machine/kept.h"
 #include "machine/root.h"
 #include "proto/frame.h"
 
@@ -116,9 +117,12 @@ struct tg_broker {
     uv_timer_t waits_timer;   /* ends whose status nobody has told yet */
 
     struct tg_root root;
+    struct tg_kept kept; /* what every decision reads, open */
     char boot_id[TG_BOOT_ID_BYTES];
     char socket_path[108];
     int lock_fd;
+    int deaths_fd; /* the pidfds of all owners; watch.c */
+    uv_poll_t deaths;
     uv_fs_event_t socket_watch; /* of its directory; socket.c */
     uv_timer_t socket_timer;
     dev_t socket_dev; /* of the file we bound */
@@ -292,9 +296,13 @@ void tg_life_free(struct tg_broker *b, struct tg_ticket *t);
 
 /* ---- watch.c */
 
+/* Before the first watch. 0 or -errno. The descriptor is closed by who ends the loop. */
+int tg_watch_init(struct tg_broker *b);
 /* Makes the owner's death an event. 0; -ESRCH: it is dead. Without a descriptor (EMFILE, ...) the owner is
  * asked for at intervals instead, which status shows, and 0 is returned. */
 int tg_watch_start(struct tg_broker *b, struct tg_ticket *t);
+/* The same with a pidfd of the owner, which is taken over; always 0. */
+int tg_watch_take(struct tg_broker *b, struct tg_ticket *t, int fd);
 void tg_watch_stop(struct tg_ticket *t);
 /* Whether the owner has ended although the event has not been handled yet. */
 bool tg_watch_is_dead(struct tg_broker *b, const struct tg_ticket *t);

@@ -312,6 +312,11 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         snprintf(why, size, "the boot id cannot be read: %s", strerror(-err));
         return err;
     }
+    err = tg_watch_init(b);
+    if (err) {
+        snprintf(why, size, "deaths cannot be watched: %s", strerror(-err));
+        return err;
+    }
     tg_fault_point("start.locked");
     err = open_store(b, o, why, size);
     if (err)
@@ -375,6 +380,8 @@ static void tear_down(struct tg_broker *b)
     if (b->lock_fd >= 0)
         close(b->lock_fd);
     close_loop(b);
+    if (b->deaths_fd >= 0)
+        close(b->deaths_fd);
     struct tg_ended *e;
     while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
         TAILQ_REMOVE(&b->ended, e, link);
@@ -385,6 +392,7 @@ static void tear_down(struct tg_broker *b)
     free(b->fresh);
     free(b->grants);
     tg_ends_done(&b->ends);
+    tg_kept_done(&b->kept);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)
@@ -395,9 +403,10 @@ int tg_broker_run(const struct tg_broker_options *options)
     struct tg_broker *b = calloc(1, sizeof(*b));
     if (!b)
         return -ENOMEM;
-    b->root.prefix = options->machine_root;
+    b->root = (struct tg_root){.prefix = options->machine_root, .kept = &b->kept};
     b->liveness_ms = options->liveness_ms;
     b->lock_fd = -1;
+    b->deaths_fd = -1;
     b->recheck_ms = RECHECK_FIRST_MS;
     b->started_ms = tg_clock_boot_ms();
     TAILQ_INIT(&b->peers);

@@ -374,3 +374,12 @@ json_t *tg_op_wait(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
         return tg_ops_usage("wait", "tickets must be a list of 1 to 1000 numbers of tickets");
     return begin_wait(b, peer, ids, now);
 }
+
+size_t tg_waits_count(const struct tg_broker *b)
+{
+    const struct tg_wait *w;
+    size_t n = 0;
+    TAILQ_FOREACH(w, &b->waits, link)
+    n++;
+    return n;
+}

@@ -214,6 +214,8 @@ struct tg_engine {
     uint32_t has_server;              /* a hint of the same */
     int serve_wake;                   /* eventfd of the server's thread; -1: never served */
     uint32_t serve_starved;           /* 1: it sleeps until any slot is free */
+    uint32_t serve_ready;             /* 1: a fence of a guest has no item left to wait for */
+    uint32_t serve_dozing;            /* 1: the server sleeps until that */
     uint32_t serve_closing;           /* guests that leave: items handed back may be cancelled now */
     uint32_t serve_wants[TG_TENANTS]; /* 1: it sleeps until an item of the tenant ends */
 };
@@ -324,6 +326,9 @@ void tg_engine_free(struct tg_engine *e);
 void tg_handlers_close(struct tg_engine *e);
 
 /* ---- resize.c ---- */
+/* Marks in HOME: the slot changes its level, and is in the hands of the resize already. */
+#define TG_HOME_MOVING 0x80u
+#define TG_HOME_GOT 0x40u
 /* True when the slot moves to another partition and was handed over. */
 bool tg_resize_collect(struct tg_engine *e, uint32_t slot);
 

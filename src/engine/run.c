@@ -78,7 +78,10 @@ static int run_fence(struct tg_worker *w, struct tg_claimed *c, struct tg_fault 
     return TG_OP_FINISHED;
 }
 
-/* E9: a full log keeps what it has. The cursor is input: the host may move it. */
+/* E9: a full log keeps what it has. The cursor is input: the host may move it.
+ * Why a lock: readers take all before the cursor for whole, and a record is to be there when its item is DONE
+ * (E7). So a writer cannot be let past one that stopped in the middle, with whatever means; and this is the
+ * debug log. Under the lock are five stores. */
 static void run_printf(struct tg_engine *e, const struct tg_claimed *c)
 {
     const uint32_t record[TG_DEBUG_RECORD_WORDS] = {c->payload.args[0], c->payload.args[1],
