@@ -12,13 +12,15 @@
  *   life.c    every transition of a ticket, in memory and store together
  *   watch.c   death of owners as events
  *   stopped.c processes that a signal has stopped
+ *   look.c    all processes looked at by a thread
  *   survivors.c  what commands leave behind; cancel.c: ending it all (survivors.h)
  *   adopt.c   the start: who of the store's tickets still lives
  *   ends.c    when holders end and waiters start, as far as run times are known
  *   status.c  what a person sees
  *
- * One thread. A handler changes tickets through life.c, which notes that a decision is due; loop.c runs one
- * decision after all events of an iteration have been handled (A5, S6).
+ * One thread, but for the looks of look.c, which share nothing. A handler changes tickets through life.c,
+ * which notes that a decision is due; loop.c runs one decision after all events of an iteration have been
+ * handled (A5, S6).
  */
 #ifndef TG_BROKER_BROKER_H
 #define TG_BROKER_BROKER_H
@@ -71,6 +73,7 @@ struct tg_recent {
 };
 
 struct tg_broker;
+struct tg_look;
 struct tg_wait;
 
 struct tg_peer {
@@ -193,6 +196,9 @@ struct tg_broker {
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+
+    struct tg_look *look;  /* under way, or NULL */
+    uint64_t looks_wanted; /* since the last one was started */
 
     uint64_t swept_ms;  /* the outputs of ended jobs; 0: not yet */
     uint64_t served_ms; /* when a message or a death was last handled */
@@ -329,6 +335,8 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
 /* Watches none of them any more. */
 void tg_survivors_drop(struct tg_ticket *t);
 void tg_survivors_due(struct tg_broker *b);
+/* Before the loop sleeps: starts the look that has been asked for. */
+void tg_look_start(struct tg_broker *b);
 
 /* ---- cancel.c */
 

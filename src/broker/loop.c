@@ -220,6 +220,7 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct tg_broker *b = prepare->data;
     tg_peers_work(b);
+    tg_look_start(b);
     decide(b);
     tg_growth_mind(b);
     if (TAILQ_EMPTY(&b->more) && !b->pass_due)

@@ -16,6 +16,7 @@
 #include "base/parse.h"
 #include "broker/explain.h"
 #include "broker/learn.h"
+#include "broker/survivors.h"
 #include "proto/fields.h"
 
 struct request {
@@ -212,6 +213,9 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     /* Its command has just ended: does the caller's tree keep it? Who keeps a ticket must not wait for it. */
     if (!t->main_ended && tg_watch_is_dead(b, t))
         tg_survivors_main_ended(b, t, -1);
+    t = tg_queue_by_id(&b->queue, id);
+    if (t && t->look != TG_LOOK_NO)
+        tg_survivors_settle(b, t);
     return tg_queue_by_id(&b->queue, id);
 }
 
