@@ -293,7 +293,10 @@ static int open_engine(struct tg_run *run)
         return tg_usage_error(VERB, "there is no backend %s here; there is: cpu",
                               tg_shown(run->engine_options.backend));
     if (r) {
-        tg_complain(VERB, "cannot open an engine: %s", strerror(-r));
+        tg_complain(VERB, "cannot open an engine: %s",
+                    r == -EINVAL && run->engine_options.cpu_count
+                        ? "a processor of --pin is not there, or may not be used"
+                        : strerror(-r));
         return TG_EXIT_FAILED;
     }
     r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
@@ -424,6 +427,8 @@ static int run_all(struct tg_run *run)
     int code = run_threads(run);
     tg_run_print_summary(run);
     int saved = save_all(run);
+    if (run->failed)
+        return failed("cannot write to", "standard output", -run->failed);
     if (tg_flushed(VERB, TG_EXIT_OK) != TG_EXIT_OK)
         return TG_EXIT_FAILED;
     if (code != TG_EXIT_OK || saved != TG_EXIT_OK)
