@@ -224,24 +224,6 @@ int tg_engine_poll(struct tg_engine *engine, const struct tg_item *item);
 int tg_engine_cancel(struct tg_engine *engine, const struct tg_item *item);
 
 /* Why an item faulted. */
-enum tg_fault_reason {
-    TG_FAULT_NONE = 0,
-    TG_FAULT_UNKNOWN_OPCODE = 1, /* detail: the opcode */
-    TG_FAULT_OUT_OF_BOUNDS = 2,  /* detail: the control word */
-    TG_FAULT_CONTROL_DENIED = 3, /* a word below OBSERVABLE_BASE, or SHUTDOWN; detail: the word */
-    TG_FAULT_HANDLER = 4,        /* detail: what the handler returned, as two's complement */
-    TG_FAULT_TENANT = 5,         /* tenant id outside the table; detail: the id */
-    TG_FAULT_PRIORITY = 6,       /* priority above 4; detail: it */
-    TG_FAULT_PACKED = 7,         /* malformed packed slot; detail: the inner op */
-    TG_FAULT_NO_DFA = 8,         /* no table registered */
-    TG_FAULT_DFA = 9,            /* state or symbol outside the table; detail: it */
-    TG_FAULT_FENCE = 10,         /* a fence over slots that do not exist; detail: its a0 */
-    TG_FAULT_IO = 11,            /* the IO side failed; detail: its error, as two's complement */
-    TG_FAULT_TAMPERED = 12,      /* the slot's tenant changed after publication; detail: the new one */
-    TG_FAULT_WORKER_DIED = 13,   /* the handler ended its thread */
-    TG_FAULT_REFUSED = 14,       /* a client's item that the server did not take; detail: errno */
-};
-
 struct tg_fault {
     uint32_t reason; /* enum tg_fault_reason */
     uint32_t detail;

@@ -7,6 +7,7 @@
 #include <tidegate/attach.h>
 #include <tidegate/engine.h>
 #include <tidegate/hd.h>
+#include <tidegate/ir.h>
 #include <tidegate/launch.h>
 #include <tidegate/policy.h>
 #include <tidegate/ring.h>

@@ -237,6 +237,16 @@ void tg_life_parked(struct tg_broker *b, struct tg_ticket *t)
     tg_life_touch(b, t);
 }
 
+void tg_life_unpark(struct tg_broker *b, struct tg_ticket *t)
+{
+    if (!tg_ticket_may_become(t, TG_WAIT))
+        return;
+    t->stopped = false;
+    tg_queue_set_state(&b->queue, t, TG_WAIT);
+    decide_anew(b);
+    tg_life_touch(b, t);
+}
+
 void tg_life_client_gone(struct tg_broker *b, struct tg_ticket *t)
 {
     if (!t->saved) { /* nobody heard of it, the store neither */

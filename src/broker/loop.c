@@ -99,6 +99,11 @@ static void on_checkpoint(uv_timer_t *timer)
         tg_store_checkpoint(b->store);
 }
 
+static void on_stopped(uv_timer_t *timer)
+{
+    tg_stopped_due(timer->data);
+}
+
 static void on_waits(uv_timer_t *timer)
 {
     tg_waits_due(timer->data);
@@ -120,6 +125,7 @@ void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms)
         {&b->store_timer, on_store},           {&b->kill_timer, on_kill},
         {&b->sweep_timer, on_sweep},           {&b->liveness_timer, on_liveness},
         {&b->checkpoint_timer, on_checkpoint}, {&b->waits_timer, on_waits},
+        {&b->stopped_timer, on_stopped},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].timer == timer)
@@ -214,7 +220,7 @@ static void loop_init(struct tg_broker *b)
     tg_socket_init(b);
     uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
                             &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
-                            &b->sample_timer,   &b->waits_timer};
+                            &b->sample_timer,   &b->waits_timer, &b->stopped_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);
@@ -305,6 +311,11 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         snprintf(why, size, "the boot id cannot be read: %s", strerror(-err));
         return err;
     }
+    err = tg_watch_init(b);
+    if (err) {
+        snprintf(why, size, "deaths cannot be watched: %s", strerror(-err));
+        return err;
+    }
     tg_fault_point("start.locked");
     err = open_store(b, o, why, size);
     if (err)
@@ -368,6 +379,8 @@ static void tear_down(struct tg_broker *b)
     if (b->lock_fd >= 0)
         close(b->lock_fd);
     close_loop(b);
+    if (b->deaths_fd >= 0)
+        close(b->deaths_fd);
     struct tg_ended *e;
     while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
         TAILQ_REMOVE(&b->ended, e, link);
@@ -378,6 +391,7 @@ static void tear_down(struct tg_broker *b)
     free(b->fresh);
     free(b->grants);
     tg_ends_done(&b->ends);
+    tg_kept_done(&b->kept);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)
@@ -388,9 +402,10 @@ int tg_broker_run(const struct tg_broker_options *options)
     struct tg_broker *b = calloc(1, sizeof(*b));
     if (!b)
         return -ENOMEM;
-    b->root.prefix = options->machine_root;
+    b->root = (struct tg_root){.prefix = options->machine_root, .kept = &b->kept};
     b->liveness_ms = options->liveness_ms;
     b->lock_fd = -1;
+    b->deaths_fd = -1;
     b->recheck_ms = RECHECK_FIRST_MS;
     b->started_ms = tg_clock_boot_ms();
     TAILQ_INIT(&b->peers);

@@ -118,6 +118,19 @@ static json_t *release_one(struct tg_broker *b, struct tg_peer *peer, const json
     return released_reply(1);
 }
 
+/* The command of that number has ended, what it started keeps its ticket: the number names nobody any more,
+ * but whoever read it in status is told which ticket it is. */
+static json_t *release_nobody(const struct tg_broker *b, pid_t pid)
+{
+    const struct tg_queue *q = &b->queue;
+    json_t *reply = released_reply(0);
+    for (size_t i = 0; i < q->n_holders; i++) {
+        if (q->holders[i]->main_ended && q->holders[i]->owner.pid == pid)
+            json_object_set_new(reply, "left", json_integer((json_int_t)q->holders[i]->id));
+    }
+    return reply;
+}
+
 json_t *tg_op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     int64_t pid;
@@ -127,7 +140,7 @@ json_t *tg_op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m
         return tg_ops_usage("release", "pid must be a process number above 1");
     struct tg_ticket *t = tg_queue_by_pid(&b->queue, (pid_t)pid);
     if (!t)
-        return released_reply(0);
+        return release_nobody(b, (pid_t)pid);
     if (!tg_ops_may_touch(peer, t))
         return tg_error_reply(TG_ERR_DENIED, "the ticket of process %d belongs to user %u", (int)pid,
                               (unsigned)t->uid);

@@ -85,6 +85,7 @@ struct tg_ticket {
     /* Known to this process alone. */
     bool saved;      /* the store has a row of it */
     bool reply_due;  /* its admit has not been answered yet */
+    bool stopped;    /* parked since it was stopped when its turn came; a waiter again when it goes on */
     bool adopted;    /* came from the store at the start and has not been asked for again */
     bool dirty;      /* the store's row lags behind (it refused); written again later */
     int64_t ends_ms; /* of a holder: when it should end (CLOCK_BOOTTIME), TG_NEVER when that is not known */

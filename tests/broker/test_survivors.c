@@ -206,6 +206,7 @@ static void l14_the_owners_number_is_free_again(void)
         json_decref(status_of(&p));
     json_t *m = client_ask(&a.c, json_pack("{s:s,s:i}", "op", "release", "pid", (int)a.pid));
     CHECK_EQ(number_at(m, "released"), 0); /* that process owns nothing */
+    CHECK_EQ(number_at(m, "left"), (int64_t)a.ticket);
     json_decref(m);
     CHECK_EQ(holders_of(&p), 1);
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid); /* still ours to reap */
