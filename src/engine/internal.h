@@ -35,14 +35,14 @@
 #define TG_FREED_BATCH 64u
 #define TG_HISTS (TG_PRIORITY_LEVELS + TG_TENANTS + TG_KINDS)
 
-/* Extension words of the control buffer (docs/abi.md). */
+/* Extension words of the control buffer. */
 enum {
-    TG_EXT_FAULT_COUNT = TG_CONTROL_EXTENSION_BASE,
-    TG_EXT_FAULT_SLOT,
-    TG_EXT_FAULT_REASON,
-    TG_EXT_LOG_DROPPED,
-    TG_EXT_PARTITION_SEQ,
-    TG_EXT_FOREIGN_FIRST, /* five words: first foreign slot + 1 of each partition, 0: none */
+    TG_EXT_FAULT_COUNT = TG_CONTROL_FAULT_COUNT,
+    TG_EXT_FAULT_SLOT = TG_CONTROL_FAULT_SLOT,
+    TG_EXT_FAULT_REASON = TG_CONTROL_FAULT_REASON,
+    TG_EXT_LOG_DROPPED = TG_CONTROL_LOG_DROPPED,
+    TG_EXT_PARTITION_SEQ = TG_CONTROL_PARTITION_SEQ,
+    TG_EXT_FOREIGN_FIRST = TG_CONTROL_FOREIGN_FIRST,
 };
 
 /* What the engine knows about a slot beside the ring, where no other program can write. */

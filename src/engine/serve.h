@@ -100,6 +100,7 @@ struct tg_server {
     struct tg_guest **waiting; /* with pending items */
     uint32_t waitings;
     uint32_t turn;                                 /* where the next pass over them starts */
+    uint32_t help_from;                            /* where the next worker that helps starts */
     uint32_t full;                                 /* 1: the engine had no slot for an item */
     uint32_t wanted;                               /* tenants at their bound, bit t */
     uint32_t held[TG_TENANTS][TG_PRIORITY_LEVELS]; /* at least the tenant's items in the engine */

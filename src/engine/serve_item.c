@@ -303,9 +303,11 @@ bool tg_serve_help(struct tg_engine *e)
     struct tg_server *s = e->helped;
     if (s && tg_fences_collect(s))
         taken++;
-    for (uint32_t i = 0; s && i < s->top; i++) {
-        struct tg_guest *g = s->guest[i];
-        for (uint32_t n = 0; g && !g->leaving && n < BURST && take_one(g); n++)
+    /* At most a burst, and from another guest on each time: while it takes, the worker counts as one that
+     * looks for work, and publishers wake no other. */
+    for (uint32_t i = 0; s && i < s->top && taken < BURST; i++) {
+        struct tg_guest *g = s->guest[s->help_from++ % s->top];
+        while (g && !g->leaving && taken < BURST && take_one(g))
             taken++;
     }
     if (taken != 0) {
