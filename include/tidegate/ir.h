@@ -400,7 +400,7 @@ struct tg_ir_step {
     uint32_t before, after;
     bool wrote;
 };
-/* A return other than 0 ends the run or exploration with that value. */
+/* Returns 0, or a negative value that ends the run or exploration with it. */
 typedef int (*tg_ir_observer)(void *context, const struct tg_ir_step *step);
 
 struct tg_ir_machine_options {
@@ -436,29 +436,40 @@ uint64_t tg_ir_machine_steps(const struct tg_ir_machine *machine);
 
 /* ---- Exploration -------------------------------------------------------------------------------------- */
 
-struct tg_ir_explore_options {
-    uint64_t max_states; /* 0: 10,000,000 */
-    /* Called in every state in which all lanes ended, and before it whenever somebody's word changed: memory
-     * is as the machine was given. What they return other than 0 ends the exploration. May be NULL. */
-    int (*at_end)(void *context);
-    void *context;
-};
-struct tg_ir_explored {
-    uint64_t states;    /* different states at shared steps */
-    uint64_t steps;     /* shared steps run */
-    uint64_t ends;      /* different final states */
-    bool complete;      /* every interleaving was covered */
-    char schedule[512]; /* lanes in order, of the run that a check refused: "0 0 1 ..." */
+struct tg_ir_word {
+    uint32_t buffer;
+    uint32_t index;
 };
 
-/* Runs every interleaving of the shared steps of all lanes, from the present memory and lanes at their start.
- * A state that was met before is not explored again; memory of user buffers that no node touches is
- * part of it, so an observer may keep what it must remember there. Words that no lane ever writes, and
- * counters that all lanes only add to without looking, give no place to switch: they commute with everything.
- * Memory is restored at the end. A lane at a pause goes on only after another lane wrote something.
- * Loads and stores are explored as sequentially consistent.
- * 0: all explored, or max_states reached (complete is false); what a check returned, then memory is that
- * state; -EDEADLK: lanes wait at a pause for each other, for ever; -ENOMEM. ret is written in all cases. */
+struct tg_ir_explore_options {
+    uint64_t max_states; /* 0: 10,000,000 */
+    /* Called in every different state in which all lanes have ended; memory is as it is then. Returns 0, or a
+     * negative value that ends the exploration with it. May be NULL. */
+    int (*at_end)(void *context);
+    void *context;
+    /* Words whose order among all others the observer wants to see, though no lane does. */
+    const struct tg_ir_word *watched;
+    uint32_t watched_count;
+};
+struct tg_ir_explored {
+    uint64_t states;    /* different states, at the places where lanes can be switched */
+    uint64_t steps;     /* shared steps run */
+    uint64_t ends;      /* different final states */
+    uint32_t restarts;  /* how often a word turned out to be shared that seemed not to be */
+    bool complete;      /* every interleaving was covered */
+    char schedule[512]; /* the run that a check refused, lanes and how many switched steps: "0*12 1*3 ..." */
+};
+
+/* Runs every interleaving of the shared steps of all lanes (at most 30), from the present memory with all
+ * lanes at their start. A state that was met before is not explored again. It is memory and lanes, so an
+ * observer may keep what it must remember in a user buffer that no node names. Lanes are switched only at
+ * steps that do not commute with what the other lanes ever do: loads of words that nobody else writes, and
+ * counts that nobody else reads, are run at once, so an observer sees those in one order only (see watched).
+ * Which words these are is found out on the way. A lane at a pause goes on when another lane changed a word
+ * since its last pause, or when all lanes that are left are at one. Loads and stores are sequentially
+ * consistent. 0: all explored, or max_states reached (complete is false); what a check returned: then memory
+ * is as the check saw it. Else memory is restored. -EINVAL: too many lanes; -ENOMEM. ret is written in all
+ * cases. */
 int tg_ir_explore(struct tg_ir_machine *machine, const struct tg_ir_explore_options *options,
                   struct tg_ir_explored *ret);
 
