@@ -128,9 +128,10 @@ struct tg_worker {
     uint32_t freed[TG_PRIORITY_LEVELS][TG_FREED_BATCH];
     struct tg_claimed current;
     pthread_t thread;
-    struct tg_counts counts; /* written by this worker, read by anybody */
-    struct tg_counts posted; /* what of it is in the control buffer; this worker only */
-    struct tg_hist *hists;   /* level, then tenant, then opcode kind */
+    struct tg_counts counts;         /* written by this worker, read by anybody */
+    struct tg_counts posted;         /* what of it is in the control buffer; this worker only */
+    struct tg_hist *hists;           /* level, then tenant, then opcode kind */
+    struct tg_kernel_worker *kernel; /* bodies made at run time, or NULL; set once (kernel.c) */
 };
 
 struct tg_io {
@@ -198,6 +199,7 @@ struct tg_engine {
         _Alignas(64) uint32_t event;
     } wait_bucket[TG_WAIT_BUCKETS];
     struct tg_handlers handlers;
+    struct tg_kernel *kernel; /* under resize_lock; NULL: the engine's own bodies */
     struct tg_io io;
     pthread_mutex_t log_lock, resize_lock, drain_lock;
     pthread_t poller;
@@ -252,6 +254,17 @@ int tg_run(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault);
 const struct tg_handler *tg_handler_find(struct tg_engine *e, uint32_t opcode);
 uint32_t tg_opcode_kind(struct tg_engine *e, uint32_t opcode, const struct tg_handler **ret_handler);
 bool tg_foreign_fence_done(struct tg_engine *e, uint32_t slot, uint32_t items);
+
+/* ---- kernel.c ---- */
+struct tg_kernel_worker;
+/* The mark of a handler whose body is the kernel's; never called. */
+int tg_kernel_handler(void *context, struct tg_op *op);
+/* Runs the kernel's body of the item's opcode (a built-in 0..6, or a user's of the kernel); returns as
+ * tg_run. */
+int tg_kernel_op(struct tg_kernel_worker *k, const struct tg_claimed *c, const struct tg_dfa *dfa,
+                 struct tg_fault *fault);
+/* For tg_engine_free. */
+void tg_engine_drop_kernel(struct tg_engine *e);
 
 /* ---- finish.c ---- */
 void tg_finish(struct tg_worker *w, struct tg_claimed *c, int result, const struct tg_fault *fault);

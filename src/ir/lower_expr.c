@@ -9,15 +9,10 @@
 
 #include "ir/lower.h"
 
-static const char *const helper[TG_IR_OP_COUNT] = {
-    [TG_IR_DIV] = "tg_div", [TG_IR_REM] = "tg_rem", [TG_IR_MIN] = "tg_min", [TG_IR_MAX] = "tg_max",
-    [TG_IR_SHL] = "tg_shl", [TG_IR_SHR] = "tg_shr", [TG_IR_EQ] = "tg_eq",   [TG_IR_NE] = "tg_ne",
-    [TG_IR_LT] = "tg_lt",   [TG_IR_LE] = "tg_le",   [TG_IR_GT] = "tg_gt",   [TG_IR_GE] = "tg_ge",
-};
-static const char *const infix[TG_IR_OP_COUNT] = {
-    [TG_IR_ADD] = "+",     [TG_IR_SUB] = "-",    [TG_IR_MUL] = "*",
-    [TG_IR_BIT_AND] = "&", [TG_IR_BIT_OR] = "|", [TG_IR_BIT_XOR] = "^",
-};
+/* AND and OR are lazy: no helper. */
+static const char *const helper[TG_IR_OP_COUNT] = {"tg_add", "tg_sub", "tg_mul", "tg_div", "tg_rem", "tg_min",
+                                                   "tg_max", "tg_and", "tg_or",  "tg_xor", "tg_shl", "tg_shr",
+                                                   "tg_eq",  "tg_ne",  "tg_lt",  "tg_le",  "tg_gt",  "tg_ge"};
 static const char *const unary[TG_IR_UNARY_COUNT] = {"tg_not", "tg_bit_not", "tg_ctz"};
 static const char *const place[TG_IR_PLACE_COUNT] = {"k->lane", "k->lanes", "k->group", "k->groups"};
 
@@ -177,14 +172,8 @@ static void compound(struct tg_lower *l, const struct tg_ir_data *d, struct tg_t
         inline_select(l, d->a, d->b, true, 0, "0u", out);
     } else if (d->op == TG_IR_OR) {
         inline_select(l, d->a, 0, true, d->b, "1u", out);
-    } else if (helper[d->op]) {
-        call(l, helper[d->op], d->a, d->b, out);
     } else {
-        tg_text_put(out, "(");
-        tg_lower_expr(l, d->a, out);
-        tg_text_printf(out, " %s ", infix[d->op]);
-        tg_lower_expr(l, d->b, out);
-        tg_text_put(out, ")");
+        call(l, helper[d->op], d->a, d->b, out);
     }
 }
 
