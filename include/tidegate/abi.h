@@ -165,6 +165,15 @@ struct tg_work_item {
 #define TG_CONTROL_PRIORITY_FAIRNESS_SLOTS 5u
 #define TG_CONTROL_EXTENSION_SLOTS 19u
 
+/* The extension words that this project's engines use (docs/abi.md); the others are zero. */
+#define TG_CONTROL_FAULT_COUNT 141u   /* workers add 1 a fault, after the next two words */
+#define TG_CONTROL_FAULT_SLOT 142u    /* slot of one of the latest faults */
+#define TG_CONTROL_FAULT_REASON 143u  /* its reason: enum tg_fault_reason in engine.h */
+#define TG_CONTROL_LOG_DROPPED 144u   /* workers add 1 a record that found the log full */
+#define TG_CONTROL_PARTITION_SEQ 145u /* odd while the offsets change */
+#define TG_CONTROL_FOREIGN_FIRST                                                                             \
+    146u /* five words: 1 + first slot of a priority for foreign hosts; 0: none */
+
 #define TG_TENANT_MASK_NONE 0u         /* not authorised */
 #define TG_TENANT_MASK_ALL 0xFFFFFFFFu /* authorised */
 #define TG_TENANT_QUOTA_INITIAL 1000000u
@@ -268,6 +277,7 @@ TG_STATIC_ASSERT(TG_CONTROL_AT(priority_offsets, TG_CONTROL_PRIORITY_OFFSETS_BAS
 TG_STATIC_ASSERT(TG_CONTROL_AT(priority_starvation, TG_CONTROL_PRIORITY_STARVATION_COUNTER), "word 135");
 TG_STATIC_ASSERT(TG_CONTROL_AT(priority_fairness, TG_CONTROL_PRIORITY_FAIRNESS_BASE), "word 136");
 TG_STATIC_ASSERT(TG_CONTROL_AT(extension, TG_CONTROL_EXTENSION_BASE), "extension words start at 141");
+TG_STATIC_ASSERT(TG_CONTROL_FAULT_COUNT == TG_CONTROL_EXTENSION_BASE, "the extension's first word is used");
 TG_STATIC_ASSERT(TG_CONTROL_OBSERVABLE_BASE == TG_CONTROL_MIN_WORDS, "observables follow the fixed part");
 #undef TG_CONTROL_AT
 

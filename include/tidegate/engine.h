@@ -17,6 +17,11 @@
  * - A slot is used again after its item finished. A handle notices: see tg_engine_wait about -ESTALE.
  * - With several workers, items of one tenant and level START in the order of their submission; they may
  *   finish in another order.
+ * - Submitting takes no lock, but a thread that the system stops in the middle of it (a few dozen
+ * instructions) hides what is submitted behind it by the same tenant at the same level until it goes on: for
+ * as long as the system keeps it from its core, so give threads that submit at one level and tenant like
+ * priorities. Other levels and tenants do not notice, and calls that wait keep their limits.
+ * - An item that parks (TG_OP_WAIT_IO) or writes to the debug log takes a lock for a few stores.
  * - Counters in the control buffer are published by the workers in steps of at most 256 items each and
  *   become exact when the engine is idle (tg_engine_settle waits for that). tg_engine_stats is exact always.
  *

@@ -84,6 +84,15 @@ static int set_load(struct tg_config *c, const char *value)
     return 0;
 }
 
+static int set_load_least(struct tg_config *c, const char *value)
+{
+    uint64_t n;
+    if (tg_parse_u64(value, 0, TG_SLOTS_MAX, &n))
+        return -EINVAL;
+    c->load_least = (uint32_t)n;
+    return 0;
+}
+
 static int set_mb(uint64_t *field, const char *value)
 {
     uint64_t mb;
@@ -220,6 +229,11 @@ static void print_load(const struct tg_config *c, char *ret, size_t size)
         snprintf(ret, size, "%" PRIu64 ".%03" PRIu64, c->load_limit_milli / 1000, part);
 }
 
+static void print_load_least(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%u", c->load_least);
+}
+
 static void print_floor(const struct tg_config *c, char *ret, size_t size)
 {
     snprintf(ret, size, "%" PRIu64, c->floor_mb);
@@ -322,6 +336,8 @@ static const struct setting {
     {"slots", "a number from 0 to 1000000, or auto (the usable cores)", set_slots, print_slots},
     {"load", "a limit above 0 such as 2 or 1.5 (at most 1000000), auto (the usable cores), or off", set_load,
      print_load},
+    {"load-least", "a number from 0 to 1000000, of slots that are given whatever the load", set_load_least,
+     print_load_least},
     {"floor-mb", SIZE_RULE, set_floor, print_floor},
     {"backfill-mb", SIZE_RULE, set_backfill, print_backfill},
     {"budget-mb", SIZE_RULE ", for all estimates together, or off", set_budget, print_budget},
@@ -403,6 +419,7 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                              .backfill_mb = config->backfill_mb,
                              .budget_mb = config->budget_mb,
                              .load_margin_milli = load == TG_LOAD_OFF ? 0 : tg_load_margin(load),
+                             .load_least_slots = config->load_least,
                              .pressure_memory = config->pressure_memory,
                              .pressure_cpu = config->pressure_cpu,
                              .strict = config->strict};

@@ -19,6 +19,7 @@ struct tg_config {
     uint32_t slots;  /* 0: admit nobody, everybody waits */
     enum tg_load_gate load;
     uint64_t load_limit_milli;
+    uint32_t load_least; /* so many slots are given whatever the load */
     uint64_t floor_mb;
     uint64_t backfill_mb;
     uint32_t overtake_bound; /* how often the front may be passed (A3) */
@@ -35,7 +36,7 @@ struct tg_config {
 };
 
 #define TG_CONFIG_VALUE_BYTES 32u
-#define TG_CONFIG_KEYS 15u
+#define TG_CONFIG_KEYS 16u
 
 /* The name of key 0 .. TG_CONFIG_KEYS - 1, in the order they are shown; NULL past them. */
 const char *tg_config_key(unsigned index);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "broker/growth.h"
 #include "broker/log.h"
 #include "broker/waits.h"
@@ -63,11 +64,22 @@ static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m
     json_decref(error); /* there is no reply to ack */
     if (!t || t->state != TG_HOLD || t->acked)
         return NULL;
+    tg_fault_point("ack.before"); /* the client has sent it, and nothing has come of it */
     t->acked = true;
     if (t->peer == peer)
         tg_peer_detach(t);
     tg_life_touch(b, t);
     return NULL;
+}
+
+/* Perhaps because it was stopped when its turn came: then it gives up by itself now. */
+static json_t *parked_already(struct tg_ticket *t, const struct tg_peer *peer)
+{
+    if (t->stopped && t->peer == peer) {
+        t->stopped = false;
+        tg_peer_detach(t);
+    }
+    return tg_ops_state_reply("PARKED");
 }
 
 static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
@@ -78,7 +90,7 @@ static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *
         return error;
     /* Another connection waits for it now: this one's giving up concerns nobody else. */
     if (t->state == TG_PARKED || (t->peer && t->peer != peer))
-        return tg_ops_state_reply("PARKED");
+        return parked_already(t, peer);
     if (t->state == TG_HOLD)
         return tg_ops_hold_reply(b, t, NULL);
     if (tg_life_park(b, t) != 0)
@@ -210,6 +222,8 @@ void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *mess
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;
     }
+    if (!b->store_failing && strcmp(op, "done") != 0) /* it may ask for what has just ended */
+        (void)tg_life_write_ended(b, true);
     json_t *error = tg_ops_other_store(b, message);
     if (error) {
         if (strcmp(op, "ack") == 0) /* which is never answered */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "cli/gpu.h"
 
 #define VERB "engine run"
 #define DRAIN_NS UINT64_C(60000000000)
@@ -286,16 +287,36 @@ static void set_windows(struct tg_run *run)
     }
 }
 
+/* Why there is no engine, and what would help. */
+static int not_opened(const char *backend, int error)
+{
+    bool cuda = backend && strcmp(backend, "cuda") == 0;
+    if (error == -ENOTSUP && cuda)
+        return tg_usage_error(VERB,
+                              "the backend cuda is not in this build: no nvcc was there when it was built");
+    if (error == -ENOTSUP)
+        return tg_usage_error(VERB, "there is no backend %s; there are: cpu, cuda", tg_shown(backend));
+    if (error == -ENODEV && cuda)
+        tg_complain(VERB,
+                    "the backend cuda needs a GPU and the driver's libcuda.so.1, and one is missing here");
+    else
+        tg_complain(VERB, "cannot open an engine: %s", strerror(-error));
+    return TG_EXIT_FAILED;
+}
+
 static int open_engine(struct tg_run *run)
 {
-    int r = tg_engine_open(&run->engine_options, &run->engine);
-    if (r == -ENOTSUP)
-        return tg_usage_error(VERB, "there is no backend %s here; there is: cpu",
-                              tg_shown(run->engine_options.backend));
-    if (r) {
-        tg_complain(VERB, "cannot open an engine: %s", strerror(-r));
+    const char *backend = run->engine_options.backend;
+    int r = backend && strcmp(backend, "cuda") == 0 ? tg_gpu_become() : 0;
+    if (r)
+        return not_opened(backend, r == -ENOENT ? -ENOTSUP : r);
+    r = tg_engine_open(&run->engine_options, &run->engine);
+    if (r == -EINVAL && run->engine_options.cpu_count) {
+        tg_complain(VERB, "cannot open an engine: a processor of --pin is not there, or may not be used");
         return TG_EXIT_FAILED;
     }
+    if (r)
+        return not_opened(backend, r);
     r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
     if (r) {
         tg_complain(VERB, "cannot register SPIN_US: %s", strerror(-r));
@@ -424,6 +445,8 @@ static int run_all(struct tg_run *run)
     int code = run_threads(run);
     tg_run_print_summary(run);
     int saved = save_all(run);
+    if (run->failed)
+        return failed("cannot write to", "standard output", -run->failed);
     if (tg_flushed(VERB, TG_EXIT_OK) != TG_EXIT_OK)
         return TG_EXIT_FAILED;
     if (code != TG_EXIT_OK || saved != TG_EXIT_OK)

@@ -172,6 +172,7 @@ static uint32_t look(struct tg_worker *w, const uint32_t *empty, uint32_t *waiti
 {
     struct tg_engine *e = w->engine;
     uint32_t work = 0;
+    TG_UNROLL
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
         /* K5 seq_cst: pairs with K1. */
         waiting[l] = tg_load_seqcst_u32(&e->ready[l]) & ~(w->blocked | empty[l]);

@@ -35,14 +35,14 @@
 #define TG_FREED_BATCH 64u
 #define TG_HISTS (TG_PRIORITY_LEVELS + TG_TENANTS + TG_KINDS)
 
-/* Extension words of the control buffer (docs/abi.md). */
+/* Extension words of the control buffer. */
 enum {
-    TG_EXT_FAULT_COUNT = TG_CONTROL_EXTENSION_BASE,
-    TG_EXT_FAULT_SLOT,
-    TG_EXT_FAULT_REASON,
-    TG_EXT_LOG_DROPPED,
-    TG_EXT_PARTITION_SEQ,
-    TG_EXT_FOREIGN_FIRST, /* five words: first foreign slot + 1 of each partition, 0: none */
+    TG_EXT_FAULT_COUNT = TG_CONTROL_FAULT_COUNT,
+    TG_EXT_FAULT_SLOT = TG_CONTROL_FAULT_SLOT,
+    TG_EXT_FAULT_REASON = TG_CONTROL_FAULT_REASON,
+    TG_EXT_LOG_DROPPED = TG_CONTROL_LOG_DROPPED,
+    TG_EXT_PARTITION_SEQ = TG_CONTROL_PARTITION_SEQ,
+    TG_EXT_FOREIGN_FIRST = TG_CONTROL_FOREIGN_FIRST,
 };
 
 /* What the engine knows about a slot beside the ring, where no other program can write. */
@@ -128,9 +128,10 @@ struct tg_worker {
     uint32_t freed[TG_PRIORITY_LEVELS][TG_FREED_BATCH];
     struct tg_claimed current;
     pthread_t thread;
-    struct tg_counts counts; /* written by this worker, read by anybody */
-    struct tg_counts posted; /* what of it is in the control buffer; this worker only */
-    struct tg_hist *hists;   /* level, then tenant, then opcode kind */
+    struct tg_counts counts;         /* written by this worker, read by anybody */
+    struct tg_counts posted;         /* what of it is in the control buffer; this worker only */
+    struct tg_hist *hists;           /* level, then tenant, then opcode kind */
+    struct tg_kernel_worker *kernel; /* bodies made at run time, or NULL; set once (kernel.c) */
 };
 
 struct tg_io {
@@ -198,6 +199,7 @@ struct tg_engine {
         _Alignas(64) uint32_t event;
     } wait_bucket[TG_WAIT_BUCKETS];
     struct tg_handlers handlers;
+    struct tg_kernel *kernel; /* under resize_lock; NULL: the engine's own bodies */
     struct tg_io io;
     pthread_mutex_t log_lock, resize_lock, drain_lock;
     pthread_t poller;
@@ -214,6 +216,8 @@ struct tg_engine {
     uint32_t has_server;              /* a hint of the same */
     int serve_wake;                   /* eventfd of the server's thread; -1: never served */
     uint32_t serve_starved;           /* 1: it sleeps until any slot is free */
+    uint32_t serve_ready;             /* 1: a fence of a guest has no item left to wait for */
+    uint32_t serve_dozing;            /* 1: the server sleeps until that */
     uint32_t serve_closing;           /* guests that leave: items handed back may be cancelled now */
     uint32_t serve_wants[TG_TENANTS]; /* 1: it sleeps until an item of the tenant ends */
 };
@@ -250,6 +254,17 @@ int tg_run(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault);
 const struct tg_handler *tg_handler_find(struct tg_engine *e, uint32_t opcode);
 uint32_t tg_opcode_kind(struct tg_engine *e, uint32_t opcode, const struct tg_handler **ret_handler);
 bool tg_foreign_fence_done(struct tg_engine *e, uint32_t slot, uint32_t items);
+
+/* ---- kernel.c ---- */
+struct tg_kernel_worker;
+/* The mark of a handler whose body is the kernel's; never called. */
+int tg_kernel_handler(void *context, struct tg_op *op);
+/* Runs the kernel's body of the item's opcode (a built-in 0..6, or a user's of the kernel); returns as
+ * tg_run. */
+int tg_kernel_op(struct tg_kernel_worker *k, const struct tg_claimed *c, const struct tg_dfa *dfa,
+                 struct tg_fault *fault);
+/* For tg_engine_free. */
+void tg_engine_drop_kernel(struct tg_engine *e);
 
 /* ---- finish.c ---- */
 void tg_finish(struct tg_worker *w, struct tg_claimed *c, int result, const struct tg_fault *fault);
@@ -324,6 +339,9 @@ void tg_engine_free(struct tg_engine *e);
 void tg_handlers_close(struct tg_engine *e);
 
 /* ---- resize.c ---- */
+/* Marks in HOME: the slot changes its level, and is in the hands of the resize already. */
+#define TG_HOME_MOVING 0x80u
+#define TG_HOME_GOT 0x40u
 /* True when the slot moves to another partition and was handed over. */
 bool tg_resize_collect(struct tg_engine *e, uint32_t slot);
 

@@ -295,6 +295,7 @@ void tg_workers_join(struct tg_engine *e)
 
 void tg_engine_free(struct tg_engine *e)
 {
+    tg_engine_drop_kernel(e);
     for (uint32_t i = 0; e->workers && i < e->worker_count; i++)
         if (e->workers[i].hists)
             munmap(e->workers[i].hists, TG_HISTS * sizeof(struct tg_hist));
