@@ -231,6 +231,16 @@ static struct tg_ir_node build(struct tg_ir *ir, struct input *in)
     return node_count ? nodes[node_count - 1] : (struct tg_ir_node){0};
 }
 
+/* A program whose arena somebody wrote into: bytes of its nodes are other bytes. */
+static void damage(const struct tg_ir *ir, unsigned char *memory, struct input *in)
+{
+    size_t nodes_end = (size_t)ir->node_end * 44;
+    for (uint32_t n = take8(in) % 8; n > 0 && nodes_end > 88; n--) {
+        size_t at = 44 + (take8(in) << 8 | take8(in)) % (nodes_end - 44);
+        memory[at] = (unsigned char)take8(in);
+    }
+}
+
 /* ---- Properties ---- */
 
 /* Words before and after a buffer that nothing may change. */
@@ -361,7 +371,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                tg_ir_parse_opcode(&ir, (const char *)in.data, in.left, 0, &op, &error) == 0) {
         root = op.body;
     }
-    check(&ir, root, 1 + how % 2);
+    if (how & 0x20) {
+        in = (struct input){data, size};
+        damage(&ir, memory, &in);
+        if (tg_ir_validate(&ir, root, TG_IR_UNRESTRICTED, &error) == 0)
+            runs(&ir, root, 1);
+    } else {
+        check(&ir, root, 1 + how % 2);
+    }
     free(memory);
     return 0;
 }

@@ -187,6 +187,31 @@ static void small_arenas(void)
     CHECK_EQ(tg_ir_print(&ir, root, NULL, 0), size);
 }
 
+/* The examples of tg_ir(3), and what the second computes. */
+static void examples_of_the_manual(void)
+{
+    static const char sum[] = "(opcode 9\n      (let sum 0)\n      (loop i 0 a1 64\n"
+                              "        (assign sum (add sum (load observable (add a0 i)))))\n"
+                              "      (atomic_add _ observable a2 sum relaxed))";
+    struct tg_ir_opcode op;
+    struct queue q;
+    CHECK_EQ(opcode_code("    (opcode 8 (store observable a1 (mul a0 2)))\n", 0), 0);
+    tg_ir_init(&ir, memory, sizeof(memory));
+    CHECK_EQ(tg_ir_parse_opcode(&ir, sum, sizeof(sum) - 1, 0, &op, &error), 0);
+    struct tg_ir_kernel k = {.slots = 5, .flags = TG_IR_UNTIL_IDLE, .opcodes = &op, .opcode_count = 1};
+    queue_init(&q, 5);
+    for (uint32_t i = 0; i < 8; i++)
+        q.control[TG_CONTROL_OBSERVABLE_BASE + i] = i;
+    PUBLISH(&q, 2, 0, 2, 9, 2, 3, 9);
+    PUBLISH(&q, 3, 0, 2, 9, 0, 65, 10);
+    struct tg_ir_machine *m = machine_of(&ir, tg_ir_kernel(&ir, &k), &q, 2);
+    CHECK_EQ(tg_ir_machine_run(m, 1, 100000), 0);
+    tg_ir_machine_close(m);
+    CHECK_EQ(observable(&q, 9), 2 + 3 + 4);
+    CHECK_EQ(q.ring[3].status, TG_SLOT_FAULT);
+    CHECK_EQ(observable(&q, 10), 0);
+}
+
 int main(void)
 {
     RUN(kernels);
@@ -194,5 +219,6 @@ int main(void)
     RUN(malformed);
     RUN(opcodes);
     RUN(small_arenas);
+    RUN(examples_of_the_manual);
     return 0;
 }
