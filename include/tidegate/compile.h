@@ -13,8 +13,7 @@
  *      and exact statistics (no E8 beyond finishing what is claimable). LOAD_MISS stays WAIT_IO until the
  *      host moves it.
  *
- * Where there is no compiler the same program is interpreted, some hundred times slower, and the message says
- * so.
+ * Where there is no compiler the same program is interpreted, many times slower, and the message says so.
  *
  * Errors are 0 or -errno. A kernel may be used by any number of threads; it is opened and closed by one.
  */

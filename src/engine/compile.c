@@ -177,7 +177,7 @@ static int keep(struct tg_kernel *t, const struct tg_ir *ir, struct message *m)
         return say(m, -ENOMEM, "no memory", "");
     memcpy(t->ir.memory, ir->memory, ir->bytes);
     snprintf(why, sizeof(why), "%s", m->bytes ? m->text : "");
-    say(m, 0, why, "; the kernel is interpreted, some hundred times slower than compiled code");
+    say(m, 0, why, "; the kernel is interpreted, many times slower than compiled code");
     return 0;
 }
 
