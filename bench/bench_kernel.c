@@ -6,7 +6,7 @@
  * Two measures of an engine. Throughput is bench_engine's: one producer, one worker, 5120 slots, by the
  * clock. Drain is the worker's own processor time an item for 1000 items that wait when it starts, which
  * other work on the machine disturbs less. The cases take turns; each figure is the median of ROUNDS, each
- * ratio the median of the ratios of one turn (so that a slow moment hits both). Usage: bench_ir [scale]. */
+ * ratio the median of the ratios of one turn (so that a slow moment hits both). Usage: bench_kernel [scale]. */
 #include <errno.h>
 #include <semaphore.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "base/atomic.h"
 #include "bench.h"
 
-#define BENCH "ir"
+#define BENCH "kernel"
 #define ROUNDS 9
 #define LIMIT UINT64_C(60000000000)
 #define OP_GATE 20u
@@ -32,7 +32,7 @@ static uint64_t arena[1 << 18];
 static void must(int error, const char *what)
 {
     if (error) {
-        fprintf(stderr, "bench_ir: %s: error %d\n", what, error);
+        fprintf(stderr, "bench_kernel: %s: error %d\n", what, error);
         exit(1);
     }
 }
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         scale = strtod(argv[1], NULL);
     if (bench_pin(0) != 0)
-        fprintf(stderr, "bench_ir: not pinned\n");
+        fprintf(stderr, "bench_kernel: not pinned\n");
     building();
     struct tg_kernel *k = kernel(TG_COMPILE_NO_FALLBACK, &ms), *slow = kernel(TG_COMPILE_INTERPRET, &ms);
     bodies(k, slow, TG_OP_NOP, "nop");
