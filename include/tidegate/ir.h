@@ -244,8 +244,8 @@ struct tg_ir_node tg_ir_forever(struct tg_ir *ir, struct tg_ir_node body);
 /* Leaves the innermost loop or forever (of the same call). */
 struct tg_ir_node tg_ir_break(struct tg_ir *ir);
 /* Statements one after the other. label (may be NULL) names it in paths and for tg_ir_without; any
- * printable ASCII but blanks, quotes, parentheses and /, at most TG_IR_MAX_NAME bytes. A node with handle 0
- * among them is refused. No statements: nothing happens. */
+ * printable ASCII but blanks, quotes, parentheses, / and ;, at most TG_IR_MAX_NAME bytes. A node with handle
+ * 0 among them is refused. No statements: nothing happens. */
 struct tg_ir_node tg_ir_block(struct tg_ir *ir, const char *label, const struct tg_ir_node *nodes,
                               size_t count);
 /* Ends the innermost call with this value; outside of any, ends the lane. */

@@ -23,6 +23,7 @@
 #define DEFAULT_STATES 10000000u
 #define WARM_RUNS 32u
 #define WARM_STEPS 20000u
+#define WARM_CODES (1u << 22)
 #define RESTART 1
 
 struct hash {
@@ -207,11 +208,12 @@ static uint32_t *state_of(const struct explorer *x, uint32_t lane)
     return tg_ir_lane_state(x->m, tg_ir_lane(x->m, lane));
 }
 
-/* Runs the lane to its next place to switch. */
+/* Runs the lane to its next place to switch; one that goes on and on without any stops somewhere. */
 static int run_ahead(struct explorer *x, uint32_t lane)
 {
     uint32_t *state = state_of(x, lane);
-    for (;;) {
+    uint64_t last = x->m->steps + TG_IR_LOCAL_STEPS;
+    while (x->m->steps < last) {
         struct tg_ir_word at;
         bool changed;
         const struct tg_ir_code *c = tg_ir_run_local(x->m, lane);
@@ -233,6 +235,7 @@ static int run_ahead(struct explorer *x, uint32_t lane)
         if (r < 0)
             return r;
     }
+    return 0;
 }
 
 /* The step at which the lane stands, and on to the next. */
@@ -245,7 +248,10 @@ static int take(struct explorer *x, uint32_t lane)
         state[TG_IR_L_DIRTY] = 0;
         state[TG_IR_L_PC]++;
     } else if (c->op > TG_IR_C_END) { /* else it stopped for its length */
+        struct tg_ir_word at;
         bool changed;
+        if (tg_ir_step_place(x->m, tg_ir_lane(x->m, lane), c, &at))
+            (void)note(x, lane, c, at);
         x->out->steps++;
         int r = tg_ir_run_shared(x->m, lane, &changed);
         if (r < 0)
@@ -360,11 +366,11 @@ static int search(struct explorer *x)
 /* Random runs first: they find most of the words that are shared, so that the search seldom starts anew. */
 static int warm_up(struct explorer *x)
 {
-    uint64_t seed = 1;
+    uint64_t seed = 1, begin = x->m->steps;
     int r = 0;
     for (uint32_t run = 0; r == 0 && run < WARM_RUNS; run++) {
         r = start(x);
-        for (uint32_t n = 0; r == 0 && n < WARM_STEPS; n++) {
+        for (uint32_t n = 0; r == 0 && n < WARM_STEPS && x->m->steps - begin < WARM_CODES; n++) {
             uint32_t left = enabled(x);
             if (left == 0)
                 break;

@@ -186,7 +186,7 @@ static N choose_level(const struct scan *s)
                    tg_ir_assign(ir, "decided", tg_ir_eq(ir, var(ir, "levels_found"), var(ir, "levels"))));
     return BLOCK(
         ir, "levels", tg_ir_let(ir, "levels", tg_ir_load(ir, "control", num(ir, TG_CONTROL_LEVELS))),
-        tg_ir_let(ir, "level", num(ir, 0)), tg_ir_block(ir, NULL, pick, TG_PRIORITY_LEVELS),
+        tg_ir_let(ir, "level", num(ir, 0)), tg_ir_block(ir, "levels.choose", pick, TG_PRIORITY_LEVELS),
         tg_ir_let(ir, "others", others), tg_ir_let(ir, "spread", spread), tg_ir_let(ir, "counts", counts),
         tg_ir_let(ir, "next", next), tg_ir_let(ir, "decided", num(ir, 1)),
         BLOCK(ir, "levels.advance", when(ir, tg_ir_ne(ir, var(ir, "next"), var(ir, "levels")), swap)));

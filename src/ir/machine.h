@@ -88,7 +88,7 @@ static inline uint32_t *tg_ir_lane_state(const struct tg_ir_machine *m, uint32_t
 /* Runs the lane up to its next shared step (not included), pause or end. Returns the code at which it stands;
  * NULL when it has ended, or ran TG_IR_LOCAL_STEPS without any. */
 const struct tg_ir_code *tg_ir_run_local(struct tg_ir_machine *m, uint32_t lane);
-#define TG_IR_LOCAL_STEPS (1u << 22)
+#define TG_IR_LOCAL_STEPS (1u << 17)
 /* The word that a shared step would touch (observable is control); false: outside. */
 bool tg_ir_step_place(const struct tg_ir_machine *m, const uint32_t *row, const struct tg_ir_code *c,
                       struct tg_ir_word *ret);

@@ -86,10 +86,20 @@ static inline bool tg_ir_sound(const struct tg_ir *ir, uint32_t id)
            tg_ir_at(ir, id)->kind < TG_IR_K_COUNT;
 }
 
-/* The characters of a name; "" for 0. */
+/* The characters of a name; "" for 0 and for what is none. */
 static inline const char *tg_ir_text(const struct tg_ir *ir, uint32_t name)
 {
-    return name == 0 ? "" : (const char *)ir->memory + name + sizeof(uint32_t);
+    if (name < ir->text_start || name >= ir->bytes || ir->bytes - name <= sizeof(uint32_t))
+        return "";
+    const char *text = (const char *)ir->memory + name + sizeof(uint32_t);
+    return memchr(text, 0, ir->bytes - name - sizeof(uint32_t)) ? text : "";
+}
+
+/* Are there as many words at a list's offset? */
+static inline bool tg_ir_list_sound(const struct tg_ir *ir, uint32_t list, uint64_t words)
+{
+    return words == 0 || (list >= ir->text_start && list % 4 == 0 && list < ir->bytes &&
+                          words <= (ir->bytes - list) / sizeof(uint32_t));
 }
 
 static inline const uint32_t *tg_ir_list(const struct tg_ir *ir, const struct tg_ir_data *d)

@@ -101,9 +101,51 @@ static int names(struct walk *w, const struct tg_ir_data *d)
                       TG_IR_MAX_NAME);
     if (d->flags & (TG_IR_F_NAME_BAD | TG_IR_F_NAME2_BAD))
         return REFUSE(w, -EINVAL, "\"%.63s\" is no name: a letter or _, then letters, digits and _", of);
-    if (d->flags & TG_IR_F_LIST_LONG)
+    if (d->flags & TG_IR_F_LIST_LONG || (d->kind == TG_IR_K_CALL && d->value > TG_IR_MAX_PARAMS))
         return REFUSE(w, -E2BIG, "more than %u parameters", TG_IR_MAX_PARAMS);
     return 0;
+}
+
+static bool is_name(const struct walk *w, uint32_t name)
+{
+    const char *text = tg_ir_text(w->ir, name);
+    return tg_ir_is_name(text, strnlen(text, TG_IR_MAX_NAME + 1));
+}
+
+static bool is_label_or_none(const struct walk *w, uint32_t name)
+{
+    const char *text = tg_ir_text(w->ir, name);
+    return name == 0 || tg_ir_is_label(text, strnlen(text, TG_IR_MAX_NAME + 1));
+}
+
+/* What builders see to by themselves: names and lists lie in the arena. Its memory is the caller's. */
+static bool whole(const struct walk *w, const struct tg_ir_data *d)
+{
+    switch (d->kind) {
+    case TG_IR_K_VAR:
+    case TG_IR_K_LET:
+    case TG_IR_K_ASSIGN:
+    case TG_IR_K_LOOP:
+        return is_name(w, d->name);
+    case TG_IR_K_ATOMIC:
+        return (d->name == 0 || is_name(w, d->name)) && is_name(w, d->name2);
+    case TG_IR_K_LOAD:
+    case TG_IR_K_LENGTH:
+    case TG_IR_K_STORE:
+        return is_name(w, d->name2);
+    case TG_IR_K_BLOCK:
+        return is_label_or_none(w, d->name) && tg_ir_list_sound(w->ir, d->list, d->value);
+    case TG_IR_K_CALL:
+        if (!is_name(w, d->name) || !is_label_or_none(w, d->name2) ||
+            !tg_ir_list_sound(w->ir, d->list, 2 * (uint64_t)d->value))
+            return false;
+        for (uint32_t i = 0; i < d->value; i++)
+            if (!is_name(w, tg_ir_list(w->ir, d)[2 * i]))
+                return false;
+        return true;
+    default:
+        return true;
+    }
 }
 
 /* Comes to a node: sound, older than its parent, not too deep, not too many. */
@@ -123,7 +165,10 @@ static int enter(struct walk *w, uint32_t parent, uint32_t id, bool expression, 
     if (++w->visited > TG_IR_MAX_WEIGHT)
         return REFUSE(w, -E2BIG, "more than %u nodes", TG_IR_MAX_WEIGHT);
     *ret = d;
-    return names(w, d);
+    int r = names(w, d);
+    if (r == 0 && !whole(w, d))
+        r = REFUSE(w, -EINVAL, "the node is damaged: a name or a list that is not in the arena");
+    return r;
 }
 
 /* May this body name the buffer, and do that to it? */

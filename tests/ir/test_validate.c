@@ -57,6 +57,35 @@ static void kernels_are_valid(void)
         }
 }
 
+/* As many opcodes as can be: the choice among them is a tree, not a chain. */
+static void many_opcodes(void)
+{
+    static struct tg_ir_opcode op[TG_IR_MAX_OPCODES + 1];
+    start();
+    for (uint32_t i = 0; i <= TG_IR_MAX_OPCODES; i++)
+        op[i] = (struct tg_ir_opcode){8 + i * 9973,
+                                      tg_ir_store(&ir, "observable", tg_ir_u32(&ir, 0), tg_ir_u32(&ir, i))};
+    struct tg_ir_kernel k = {.slots = 5, .opcodes = op, .opcode_count = TG_IR_MAX_OPCODES};
+    int r = tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error);
+    if (r != 0)
+        fprintf(stderr, "%d %s: %s\n", r, error.path, error.text);
+    CHECK_EQ(r, 0);
+    k.opcode_count++;
+    CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), -EINVAL);
+}
+
+/* A body of depth 100 has room in a kernel. */
+static void deep_body(void)
+{
+    start();
+    struct tg_ir_expr e = tg_ir_u32(&ir, 1);
+    for (int i = 0; i < 97; i++)
+        e = tg_ir_add(&ir, e, tg_ir_u32(&ir, 1));
+    struct tg_ir_opcode op = {8, tg_ir_store(&ir, "observable", tg_ir_u32(&ir, 0), e)};
+    struct tg_ir_kernel k = {.slots = 5, .opcodes = &op, .opcode_count = 1};
+    CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), 0);
+}
+
 static void kernels_options_are_checked(void)
 {
     struct tg_ir_opcode op[2] = {{8, {0}}, {8, {0}}};
@@ -266,9 +295,37 @@ static void small_arenas(void)
     CHECK_EQ(tg_ir_validate(&ir, (struct tg_ir_node){0}, 0, NULL), -ENOSPC);
 }
 
+/* Whoever writes into the arena can make a cycle, or a node that points out of it: both are refused. */
+static void damaged_arenas(void)
+{
+    for (uint32_t k = 0; k < 44; k++)
+        for (uint32_t n = 1; n <= 8; n++)
+            for (uint32_t value = 0; value < 256; value += 3) {
+                start();
+                struct tg_ir_expr one = tg_ir_u32(&ir, 1);
+                struct tg_ir_node call = tg_ir_call(&ir, "r", "f", &(struct tg_ir_param){"p", one}, 1,
+                                                    tg_ir_loop(&ir, "i", one, one, 3, tg_ir_pause(&ir)));
+                struct tg_ir_node root = block("top", tg_ir_let(&ir, "x", one), call);
+                CHECK(root.id <= 8);
+                ((unsigned char *)memory)[n * 44 + k] = (unsigned char)value;
+                (void)tg_ir_validate(&ir, root, 0, &error);
+            }
+    start();
+    struct tg_ir_node inner = block("inner", tg_ir_pause(&ir), tg_ir_pause(&ir));
+    struct tg_ir_node outer = tg_ir_forever(&ir, inner);
+    CHECK_EQ(tg_ir_validate(&ir, outer, 0, &error), 0);
+    unsigned char *words = (unsigned char *)memory;
+    for (size_t i = ir.text_start; i + 4 <= ir.bytes; i += 4)
+        if (memcmp(words + i, &(uint32_t){inner.id - 1}, 4) == 0)
+            memcpy(words + i, &outer.id, 4);
+    refused(outer, -EINVAL, "forever/inner");
+}
+
 int main(void)
 {
     RUN(kernels_are_valid);
+    RUN(many_opcodes);
+    RUN(deep_body);
     RUN(kernels_options_are_checked);
     RUN(variables);
     RUN(places);
@@ -276,5 +333,6 @@ int main(void)
     RUN(e6_a_users_body_reaches_observable_words_only);
     RUN(sizes);
     RUN(small_arenas);
+    RUN(damaged_arenas);
     return 0;
 }
