@@ -146,11 +146,24 @@ static pid_t spawn_job(const struct contender *c, unsigned index)
     return spawn_wrapped(c, words);
 }
 
-/* A chain of n + 1 jobs: each is let go when the next one waits behind it. */
-static void measure_handoff(struct contender *c, struct job *page, unsigned n, uint64_t *samples)
+/* Ends a process that has not been waited for. */
+static void end_by(pid_t pid, int sig)
+{
+    tg_tool_signal(pid, sig);
+    waitpid(pid, NULL, 0);
+}
+
+/* A chain of n + 1 jobs: each is let go when the next one waits behind it. holder, if not 0, has the turn and
+ * is ended when the first one waits. */
+static void measure_handoff(struct contender *c, struct job *page, unsigned n, uint64_t *samples,
+                            pid_t holder)
 {
     memset(page, 0, sizeof(*page) * (n + 1));
     pid_t pid = spawn_job(c, 0), next = -1;
+    if (holder > 0) {
+        poll(NULL, 0, 500);
+        end_by(holder, SIGTERM); /* its wrapper passes it on */
+    }
     futex_await(&page[0].started, c->name);
     for (unsigned i = 0; i < n; i++) {
         if (c->wrap[0]) {
@@ -219,7 +232,9 @@ static void setup(void)
         snprintf(tidegate, sizeof(tidegate), "%s/tidegate", build);
     else
         snprintf(tidegate, sizeof(tidegate), "%.*s/../tidegate", (int)(slash - self), self);
-    if (access(tidegate, X_OK))
+    static char broker[4200];
+    snprintf(broker, sizeof(broker), "%s-broker", tidegate);
+    if (access(tidegate, X_OK) || setenv("TIDEGATE_BROKER", broker, 1))
         die(tidegate);
     snprintf(place, sizeof(place), "/tmp/tg-bench-XXXXXX");
     if (!mkdtemp(place) || setenv("HOME", place, 1) || setenv("XDG_RUNTIME_DIR", place, 1) ||
@@ -288,7 +303,7 @@ static void block_of_handoffs(struct contender *c, struct job *page)
     unsigned n = c->slow ? BLOCK / c->slow : BLOCK;
     if (c->absent || c->no_handoff)
         return;
-    measure_handoff(c, page, n, c->handoff + c->handoffs);
+    measure_handoff(c, page, n, c->handoff + c->handoffs, 0);
     c->handoffs += n;
 }
 
@@ -406,9 +421,9 @@ static void measure_crowd(struct job *page, unsigned n, unsigned rounds)
     if (tg_client_init(&client, true) || tg_client_connect(&client))
         die(client.text);
     pid_t broker = tg_client_broker_pid(&client);
-    memset(page, 0, sizeof(*page));
-    pid_t first = spawn_job(&urgent, 0);
-    futex_await(&page[0].started, "the first job");
+    const char *const sleeper[] = {"/bin/sleep", "1000", NULL};
+    pid_t first = spawn_wrapped(&urgent, sleeper);
+    await_gauge(&client, "tidegate_holders", 1, 5);
     uint64_t broker_kb = of_process(broker, "status", "\nVmRSS:");
     double first_ms = 0;
     for (unsigned k = 0; k < n; k += 1000) {
@@ -425,40 +440,21 @@ static void measure_crowd(struct job *page, unsigned n, unsigned rounds)
     }
     print_memory(broker, broker_kb, n);
     print_idle(broker, n);
-    futex_set(&page[0].go);
-    reap(first);
-    measure_handoff(&floor, page, rounds, floor.handoff);
-    measure_handoff(&urgent, page, rounds, urgent.handoff);
+    measure_handoff(&floor, page, rounds, floor.handoff, 0);
+    measure_handoff(&urgent, page, rounds, urgent.handoff, first);
     for (int i = 0; i < 2; i++) {
         double q = i ? 0.99 : 0.5;
         print_quantile(&floor, "hand-off", floor.handoff, rounds, q, 0);
         print_quantile(&urgent, "hand-off", urgent.handoff, rounds, q,
                        (double)bench_quantile(floor.handoff, rounds, q) / 1000);
     }
-    for (unsigned i = 0; i < n; i++) /* each a child that has not been waited for */
-        tg_tool_signal(waiters[i], SIGKILL);
     for (unsigned i = 0; i < n; i++)
-        waitpid(waiters[i], NULL, 0);
+        end_by(waiters[i], SIGKILL);
     tg_client_done(&client);
 }
 
-int main(int argc, char **argv)
+static void measure_all(struct job *page, unsigned rounds)
 {
-    uint64_t rounds = 500, n_waiters = 0;
-    if (argc == 4 && strcmp(argv[1], "job") == 0)
-        return job_main(argv[2], argv[3]);
-    if ((argc > 1 && tg_parse_u64(argv[1], BLOCK, MAX_ROUNDS, &rounds)) ||
-        (argc > 2 && tg_parse_u64(argv[2], 0, MAX_WAITERS, &n_waiters))) {
-        fprintf(stderr, "usage: bench_launch [ROUNDS %d..%d [WAITERS 0..%d]]\n", BLOCK, MAX_ROUNDS,
-                MAX_WAITERS);
-        return 2;
-    }
-    rounds = rounds / BLOCK * BLOCK;
-    n_waiters = n_waiters / 1000 * 1000;
-    setup();
-    struct job *page = map_page(page_path);
-    for (size_t i = 2; i < CONTENDERS; i++)
-        contenders[i].absent = access(contenders[i].wrap[0], X_OK) != 0;
     for (unsigned done = 0; done < rounds; done += BLOCK) {
         for (size_t i = 0; i < CONTENDERS; i++)
             block_of_handoffs(&contenders[i], page);
@@ -481,8 +477,28 @@ int main(int argc, char **argv)
         if (!contenders[i].absent)
             bench_print("launch", name, contenders[i].each_us, "us", contenders[1].each_us);
     }
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t rounds = 500, n_waiters = 0;
+    if (argc == 4 && strcmp(argv[1], "job") == 0)
+        return job_main(argv[2], argv[3]);
+    if ((argc > 1 && tg_parse_u64(argv[1], 0, MAX_ROUNDS, &rounds)) ||
+        (argc > 2 && tg_parse_u64(argv[2], 0, MAX_WAITERS, &n_waiters))) {
+        fprintf(stderr, "usage: bench_launch [ROUNDS 0..%d [WAITERS 0..%d]]\n", MAX_ROUNDS, MAX_WAITERS);
+        return 2;
+    }
+    rounds = rounds / BLOCK * BLOCK;
+    n_waiters = n_waiters / 1000 * 1000;
+    setup();
+    struct job *page = map_page(page_path);
+    for (size_t i = 2; i < CONTENDERS; i++)
+        contenders[i].absent = access(contenders[i].wrap[0], X_OK) != 0;
+    if (rounds > 0)
+        measure_all(page, (unsigned)rounds);
     if (n_waiters > 0)
-        measure_crowd(page, (unsigned)n_waiters, (unsigned)rounds);
+        measure_crowd(page, (unsigned)n_waiters, rounds ? (unsigned)rounds : 4 * BLOCK);
     teardown();
     return 0;
 }

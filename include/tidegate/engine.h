@@ -211,7 +211,8 @@ void tg_engine_kick(struct tg_engine *engine);
  * -EIO       FAULT; tg_engine_fault says why
  * -ECANCELED cancelled, or handed back by drain
  * -ESTALE    it finished, but how is no longer known: the slot was used again at least 64 times, the last of
- *            them by an item that faulted or was cancelled. (Uses that end DONE forget nothing.)
+ *            them by an item that faulted or was cancelled. (Uses that end DONE forget nothing.) An engine
+ *            with little to do uses a few slots again and again, so this can be soon after the end.
  * -ETIMEDOUT not finished yet
  * -EINVAL    not an item of this engine */
 int tg_engine_wait(struct tg_engine *engine, const struct tg_item *item, uint64_t timeout_ns);

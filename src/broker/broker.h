@@ -116,6 +116,7 @@ struct tg_broker {
     uv_timer_t idle_timer;
     uv_timer_t stopped_timer; /* who was passed over may have gone on */
     uv_timer_t ended_timer;   /* ends whose row waits for the wrapper's word */
+    uv_timer_t outputs_timer; /* detached jobs write, and how much is bounded */
     uv_timer_t waits_timer;   /* ends whose status nobody has told yet */
 
     struct tg_root root;

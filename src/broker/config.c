@@ -193,6 +193,15 @@ static int set_output_keep(struct tg_config *c, const char *value)
     return 0;
 }
 
+static int set_output_max(struct tg_config *c, const char *value)
+{
+    uint64_t mb = 0;
+    if (strcmp(value, "off") != 0 && (tg_parse_size_mb(value, &mb) || mb == 0 || mb > TG_EST_MAX_MB))
+        return -EINVAL;
+    c->output_max_mb = mb;
+    return 0;
+}
+
 static int set_floor(struct tg_config *c, const char *value)
 {
     return set_mb(&c->floor_mb, value);
@@ -297,6 +306,14 @@ static void print_output_keep(const struct tg_config *c, char *ret, size_t size)
     snprintf(ret, size, "%u", c->output_keep);
 }
 
+static void print_output_max(const struct tg_config *c, char *ret, size_t size)
+{
+    if (c->output_max_mb == 0)
+        snprintf(ret, size, "off");
+    else
+        snprintf(ret, size, "%" PRIu64, c->output_max_mb);
+}
+
 static void print_duration(uint64_t ms, char *ret, size_t size)
 {
     if (ms % 1000 == 0)
@@ -351,6 +368,8 @@ static const struct setting {
      set_idle_exit, print_idle_exit},
     {"output-keep", "a number from 0 to 100000, of ended detached jobs whose output stays", set_output_keep,
      print_output_keep},
+    {"output-max-mb", "a size in MB above 0, or with a suffix M, G or T, or off", set_output_max,
+     print_output_max},
     {"strict", "on (plain FIFO within a priority: no turns of the tenants, nobody passes) or off", set_strict,
      print_strict},
     {"ageing",

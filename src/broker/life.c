@@ -82,6 +82,8 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
     set_dirty(b, t, false);
     store_worked(b);
     tg_queue_set_state(&b->queue, t, TG_HOLD);
+    if (t->detached)
+        tg_outputs_mind(b);
     return 0;
 }
 
@@ -168,6 +170,7 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
         return err;
     }
     bool detached = t->detached;
+    tg_outputs_cut(b, t);
     leave(b, t, code, text);
     tg_waits_ended(b, t, outcome, status);
     tg_life_free(b, t);

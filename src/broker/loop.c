@@ -104,6 +104,11 @@ static void on_stopped(uv_timer_t *timer)
     tg_stopped_due(timer->data);
 }
 
+static void on_outputs(uv_timer_t *timer)
+{
+    tg_outputs_due(timer->data);
+}
+
 static void on_waits(uv_timer_t *timer)
 {
     tg_waits_due(timer->data);
@@ -133,6 +138,7 @@ void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms)
         {&b->sweep_timer, on_sweep},           {&b->liveness_timer, on_liveness},
         {&b->checkpoint_timer, on_checkpoint}, {&b->waits_timer, on_waits},
         {&b->stopped_timer, on_stopped},       {&b->ended_timer, on_ended},
+        {&b->outputs_timer, on_outputs},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].timer == timer)
@@ -238,7 +244,8 @@ static void loop_init(struct tg_broker *b)
     tg_socket_init(b);
     uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
                             &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
-                            &b->sample_timer,   &b->waits_timer, &b->stopped_timer,    &b->ended_timer};
+                            &b->sample_timer,   &b->waits_timer, &b->stopped_timer,    &b->ended_timer,
+                            &b->outputs_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);
@@ -348,6 +355,7 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         return err;
     }
     tg_outputs_sweep(b);
+    tg_outputs_mind(b);
     err = tg_socket_open(b);
     tg_fault_point("start.listening");
     if (err)

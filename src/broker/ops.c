@@ -13,6 +13,7 @@
 #include "base/fault.h"
 #include "broker/growth.h"
 #include "broker/log.h"
+#include "broker/outputs.h"
 #include "broker/waits.h"
 
 json_t *tg_ops_usage(const char *op, const char *rule)
@@ -149,6 +150,7 @@ static json_t *set_config(struct tg_broker *b, const char *key, const char *valu
     b->config = changed;
     tg_queue_set_heavy(&b->queue, changed.backfill_mb);
     tg_queue_set_order(&b->queue, changed.strict, changed.ageing_ms);
+    tg_outputs_mind(b);
     b->pass_due = true;
     return config_reply(&b->config, key);
 }

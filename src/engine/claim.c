@@ -6,7 +6,8 @@
  *
  * READY bits are hints that may be stale on the side of "has work": a queue that was found empty keeps its
  * bit while there is nothing else to do, because the next item for an idle engine most likely comes there,
- * and then neither side writes the word. The bit goes when the worker has other work or falls asleep.
+ * and then neither side writes the word. Likewise while the next item of a busy level is on its way. The bit
+ * goes when the worker met it TIDY_EVERY times beside other work, or falls asleep.
  */
 #include "engine/internal.h"
 
@@ -14,6 +15,7 @@
  * microsecond where the cores share none), where the queue is long enough for that. */
 #define PREFETCH_FAR 16u
 #define PREFETCH_NEAR 2u
+#define TIDY_EVERY 64u /* claims that met an empty queue */
 
 bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
 {
@@ -238,11 +240,12 @@ bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
         }
         w->turn[level] = turn;
         prefetch_next(e, q);
-        if (stale) {
+        if (stale && ++w->stale >= TIDY_EVERY) {
+            w->stale = 0;
             for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
                 tg_ready_tidy(e, l, empty[l]);
-            stale = false;
         }
+        stale = false;
         if (tg_claim_slot(w, cell, level, tenant, c))
             return true;
     }

@@ -107,6 +107,7 @@ static int build(struct tg_kernel *t, struct tg_ir *ir, const struct tg_ir_kerne
     t->lane_root = tg_ir_kernel(ir, k);
     t->unrestricted = (k->flags & TG_IR_UNRESTRICTED) != 0;
     t->opcode_count = k->opcode_count;
+    t->slots = k->slots;
     for (uint32_t i = 0; i < k->opcode_count; i++) {
         struct tg_ir_error error;
         t->opcodes[i] = k->opcodes[i].opcode;
@@ -176,7 +177,7 @@ static int keep(struct tg_kernel *t, const struct tg_ir *ir, struct message *m)
         return say(m, -ENOMEM, "no memory", "");
     memcpy(t->ir.memory, ir->memory, ir->bytes);
     snprintf(why, sizeof(why), "%s", m->bytes ? m->text : "");
-    say(m, 0, why, "; the kernel is interpreted, some hundred times slower than compiled code");
+    say(m, 0, why, "; the kernel is interpreted, many times slower than compiled code");
     return 0;
 }
 

@@ -21,6 +21,7 @@
 #include "base/atomic.h"
 #include "base/hist.h"
 #include "engine/counts.h"
+#include "engine/free.h"
 #include "engine/index.h"
 #include "engine/ops.h"
 #include "ring/slot.h"
@@ -92,7 +93,7 @@ struct tg_handlers {
 };
 
 struct tg_level {
-    struct tg_index free; /* slots of this level that a submitter may take */
+    struct tg_free *free; /* slots of this level that a submitter may take; one a shard */
     uint32_t first;       /* own slots of the partition: first, first + own - 1; written by resize */
     uint32_t own;
     struct tg_index *queue; /* one a tenant */
@@ -116,6 +117,7 @@ struct tg_worker {
     uint32_t quantum;
     uint32_t blocked;  /* tenants this worker found not allowed to claim */
     uint32_t recheck;  /* the engine's recheck count when blocked was last cleared */
+    uint32_t stale;    /* claims since READY was tidied that met a bit without work */
     uint32_t unposted; /* items since the counters were last published */
     uint32_t clean;    /* 1: idle and all counters published; read by settle */
     uint32_t urgent_run, urgent_posted_run;
@@ -124,8 +126,8 @@ struct tg_worker {
     bool busy; /* holds current: for a handler that ends its thread */
     struct tg_tenant_turn turn[TG_PRIORITY_LEVELS];
     uint32_t scan_from[TG_PRIORITY_LEVELS];
-    uint32_t freed_count[TG_PRIORITY_LEVELS];
-    uint32_t freed[TG_PRIORITY_LEVELS][TG_FREED_BATCH];
+    uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
+    uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
     struct tg_claimed current;
     pthread_t thread;
     struct tg_counts counts;         /* written by this worker, read by anybody */
@@ -169,6 +171,9 @@ struct tg_engine {
     void *queue_memory;
     size_t queue_bytes;
     uint32_t queue_cells;
+    void *free_memory;
+    size_t free_bytes;
+    uint32_t shards, block_shift; /* of the free slots: free.h; a power of two */
     void *own_ring, *own_control, *own_log;
     size_t own_ring_bytes;
     struct tg_dfa *dfa; /* the table of DFA_STEP; replaced ones are kept until close */
@@ -238,6 +243,19 @@ bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint3
 bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t tenant,
                    struct tg_claimed *ret);
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
+
+/* ---- free.c ---- */
+/* A number for the calling thread, to choose its shard by. */
+uint32_t tg_submitter(void);
+/* Lays the free slots of all levels out and fills them; drop frees that. */
+int tg_free_lay(struct tg_engine *e, uint32_t shards, uint32_t block_shift);
+void tg_free_drop(struct tg_engine *e);
+/* How many slots of the level are free; exact while none is taken or given back. */
+uint64_t tg_free_count(const struct tg_engine *e, uint32_t level);
+/* Is one of the level free? Sees what was given back before. */
+bool tg_free_some(const struct tg_engine *e, uint32_t level);
+/* Were all slots of all levels free at once? */
+bool tg_free_all(const struct tg_engine *e);
 
 /* ---- submit.c ---- */
 /* Puts a claimable slot (back) into its queue, by its route, and wakes who is needed. */
@@ -348,6 +366,15 @@ bool tg_resize_collect(struct tg_engine *e, uint32_t slot);
 static inline struct tg_index *tg_queue(struct tg_engine *e, uint32_t level, uint32_t tenant)
 {
     return &e->level[level].queue[tenant];
+}
+
+static inline uint32_t tg_shard(const struct tg_engine *e, uint32_t slot)
+{
+    return slot >> e->block_shift & (e->shards - 1);
+}
+static inline struct tg_free *tg_free_of(struct tg_engine *e, uint32_t level, uint32_t slot)
+{
+    return &e->level[level].free[tg_shard(e, slot)];
 }
 
 /* P4 relaxed: the level of a slot in the caller's hands does not change; marks do. */

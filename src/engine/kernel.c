@@ -209,10 +209,11 @@ static void rest(void *context)
     }
 }
 
-static bool sound(const struct tg_kernel_env *env)
+static bool sound(const struct tg_kernel *kernel, const struct tg_kernel_env *env)
 {
     if (env->size != sizeof(*env) || env->lanes == 0 || env->groups == 0 || env->lane >= env->lanes ||
-        env->group >= env->groups || env->count[TG_IR_CONTROL] < TG_CONTROL_MIN_WORDS)
+        env->group >= env->groups || env->count[TG_IR_CONTROL] < TG_CONTROL_MIN_WORDS ||
+        env->count[TG_IR_RING] / TG_SLOT_WORDS < kernel->slots)
         return false;
     for (uint32_t i = 0; i < TG_IR_MAX_BUFFERS; i++)
         if ((env->count[i] != 0 && !env->words[i]) || (uintptr_t)env->words[i] % sizeof(uint32_t))
@@ -222,7 +223,7 @@ static bool sound(const struct tg_kernel_env *env)
 
 int tg_kernel_lane(struct tg_kernel *kernel, const struct tg_kernel_env *given, uint32_t *ret_value)
 {
-    if (!sound(given))
+    if (!sound(kernel, given))
         return -EINVAL;
     struct tg_kernel_env env = *given;
     struct rest idle = {env.words[TG_IR_CONTROL], 0, 0};

@@ -23,6 +23,7 @@ typedef uint32_t (*tg_kernel_entry)(const struct tg_kernel_env *env);
 struct tg_kernel {
     uint32_t users; /* engines; atomic */
     bool unrestricted;
+    uint32_t slots;             /* of the ring that the loop is for */
     uint32_t item_buffer;       /* number of tg_item */
     uint32_t buffers;           /* declared: the wire's and the user's, tg_item excluded */
     tg_kernel_entry lane, item; /* NULL: interpreted */

