@@ -225,7 +225,8 @@ N tg_ir_kernel(struct tg_ir *ir, const struct tg_ir_kernel *k)
         return tg_ir_refused(ir, "%u opcodes: at most 256", k->opcode_count);
     if (k->flags & ~(uint32_t)(TG_IR_UNRESTRICTED | TG_IR_UNTIL_IDLE))
         return tg_ir_refused(ir, "unknown flags 0x%x", k->flags);
-    tg_ir_worker_buffers(ir);
+    if (!tg_ir_worker_buffers(ir))
+        return tg_ir_no_buffers(ir);
     /* E8: the word before the look, so that what was published before it was set is found. */
     N word = tg_ir_atomic_load(ir, "stop", "control", num(ir, TG_CONTROL_SHUTDOWN), TG_IR_ACQUIRE);
     E leave = is(ir, var(ir, "claimed_work"), 0);

@@ -333,7 +333,8 @@ N tg_priority_scan_body_with_stride(struct tg_ir *ir, uint32_t total_slots, uint
         return tg_ir_refused(ir, "a ring of %u slots: 1 to 1048576", total_slots);
     if (worker_stride > total_slots)
         worker_stride = total_slots;
-    tg_ir_worker_buffers(ir);
+    if (!tg_ir_worker_buffers(ir))
+        return tg_ir_no_buffers(ir);
     struct scan s = {ir, total_slots, worker_stride, hint(ir), take(ir), untake(ir)};
     N go_on =
         BLOCK(ir, NULL, keep_turn(&s), probes(&s),

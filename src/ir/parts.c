@@ -40,12 +40,27 @@ E tg_check_priority_fairness(struct tg_ir *ir, E priority)
     return tg_ir_eq(ir, priority, tg_ir_unary(ir, TG_IR_CTZ, tg_ir_select(ir, late, late, var(ir, "work"))));
 }
 
-void tg_ir_worker_buffers(struct tg_ir *ir)
+static bool has_private(struct tg_ir *ir, const char *name, uint32_t words)
 {
-    if (tg_ir_buffer_find(ir, TG_IR_SCAN_BUFFER) < 0)
-        (void)tg_ir_buffer(ir, TG_IR_SCAN_BUFFER, TG_IR_SCAN_WORDS);
-    if (tg_ir_buffer_find(ir, TG_IR_ARGS_BUFFER) < 0)
-        (void)tg_ir_buffer(ir, TG_IR_ARGS_BUFFER, TG_ARGS_PER_SLOT);
+    int at = tg_ir_buffer_find(ir, name);
+    if (at < 0)
+        at = tg_ir_buffer(ir, name, words);
+    return at >= 0 && ir->buffer[at].words == words;
+}
+
+bool tg_ir_worker_buffers(struct tg_ir *ir)
+{
+    return has_private(ir, TG_IR_SCAN_BUFFER, TG_IR_SCAN_WORDS) &&
+           has_private(ir, TG_IR_ARGS_BUFFER, TG_ARGS_PER_SLOT);
+}
+
+N tg_ir_no_buffers(struct tg_ir *ir)
+{
+    return tg_ir_refused(
+        ir,
+        "the kernel's private buffers (%u words) cannot be declared: their names are taken, or "
+        "there are too many",
+        TG_IR_SCAN_WORDS + TG_ARGS_PER_SLOT);
 }
 
 N tg_ir_fault_words(struct tg_ir *ir, E slot, E reason)

@@ -54,8 +54,10 @@ static inline N when(struct tg_ir *ir, E condition, N yes)
 #define TG_IR_ARGS_BUFFER "worker_args" /* private: the arguments of the opcode that runs */
 enum { TG_IR_WAITING = 0, TG_IR_TURN = 5, TG_IR_USED = 10, TG_IR_NEXT = 15, TG_IR_SCAN_WORDS = 20 };
 
-/* Declares the two; a refusal shows as an unknown buffer. */
-void tg_ir_worker_buffers(struct tg_ir *ir);
+/* Declares the two, once; false: that cannot be, see tg_ir_no_buffers. */
+bool tg_ir_worker_buffers(struct tg_ir *ir);
+/* What a part that needs them is then. */
+N tg_ir_no_buffers(struct tg_ir *ir);
 /* FAULT_SLOT, FAULT_REASON, FAULT_COUNT. */
 N tg_ir_fault_words(struct tg_ir *ir, E slot, E reason);
 /* control[word] += 1, for those who count. */

@@ -83,7 +83,7 @@ static uint32_t node(struct copy *c, uint32_t id)
 
 struct tg_ir_node tg_ir_without(struct tg_ir *ir, struct tg_ir_node root, const char *label)
 {
-    struct copy c = {.ir = ir, .label = tg_ir_lookup(ir, label, strlen(label))};
+    struct copy c = {.ir = ir, .label = label ? tg_ir_lookup(ir, label, strlen(label)) : 0};
     struct tg_ir_node none = {0};
     /* Not a program, not walked: its depth is not known. */
     if (c.label == 0 || tg_ir_validate(ir, root, TG_IR_UNRESTRICTED, NULL) != 0)

@@ -74,6 +74,39 @@ static void many_opcodes(void)
     CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), -EINVAL);
 }
 
+/* The labels that tg_ir(3) names, and what tg_ir_without makes of them. */
+static void labels(void)
+{
+    static const char *const label[] = {"claim.won", "finish.status", "levels.choose",   "levels.advance",
+                                        "authority", "claim.settle",  "authority.count", "fence.wait",
+                                        "reach",     "refuse"};
+    start();
+    struct tg_ir_kernel k = {.slots = 5};
+    struct tg_ir_node kernel = tg_ir_kernel(&ir, &k);
+    for (int i = 0; i < 10; i++) {
+        struct tg_ir_node without = tg_ir_without(&ir, kernel, label[i]);
+        CHECK(without.id != 0 && without.id != kernel.id);
+        CHECK_EQ(tg_ir_validate(&ir, without, 0, &error), 0);
+        CHECK_EQ(tg_ir_validate(&ir, kernel, 0, &error), 0);
+    }
+    CHECK_EQ(tg_ir_without(&ir, kernel, "nobody").id, 0);
+    CHECK_EQ(tg_ir_without(&ir, kernel, NULL).id, 0);
+    CHECK_EQ(tg_ir_without(&ir, (struct tg_ir_node){0}, "refuse").id, 0);
+}
+
+/* The kernel's own buffers are private, whoever came first. */
+static void taken_buffers(void)
+{
+    struct tg_ir_kernel k = {.slots = 5};
+    start();
+    CHECK(tg_ir_buffer(&ir, "worker_scan", 0) >= 0);
+    refused(tg_ir_kernel(&ir, &k), -EINVAL, "refused");
+    refused(tg_priority_scan_body(&ir, 5), -EINVAL, "refused");
+    start();
+    CHECK(tg_ir_buffer(&ir, "mine", TG_IR_MAX_PRIVATE_WORDS) >= 0);
+    refused(tg_ir_kernel(&ir, &k), -EINVAL, "refused");
+}
+
 /* A body of depth 100 has room in a kernel. */
 static void deep_body(void)
 {
@@ -326,6 +359,8 @@ int main(void)
     RUN(kernels_are_valid);
     RUN(many_opcodes);
     RUN(deep_body);
+    RUN(labels);
+    RUN(taken_buffers);
     RUN(kernels_options_are_checked);
     RUN(variables);
     RUN(places);
