@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TG_HD marks a function that the host and a GPU kernel share: nothing for a C or C++ compiler, host and
- * device for a CUDA compiler. Such a function uses no library call, no allocation and no I/O.
+ * device for a CUDA compiler. Such a function uses no library call, no allocation and no I/O. TG_DEVICE marks
+ * one that belongs to the kernel alone; a C++ compiler sees it where the kernel is emulated (tests).
  */
 #ifndef TIDEGATE_HD_H
 #define TIDEGATE_HD_H
 
 #ifdef __CUDACC__
 #define TG_HD __host__ __device__
+#define TG_DEVICE static __device__
 #else
 #define TG_HD
+#define TG_DEVICE static inline
 #endif
 
 #include <stdint.h>

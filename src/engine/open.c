@@ -12,10 +12,25 @@
 
 #include <tidegate/partition.h>
 
+#include "engine/device_host.h"
 #include "engine/internal.h"
+#include "engine/open.h"
 
 #define MAX_SLOTS TG_MAX_ENCODED_RING_SLOTS
 #define ANY_RESIZE_SLOTS 65536u /* up to this, each queue has room for the whole ring */
+
+static _Thread_local const char *open_reason = "";
+
+int tg_open_because(int error, const char *why)
+{
+    open_reason = why;
+    return error;
+}
+
+const char *tg_engine_open_reason(void)
+{
+    return open_reason;
+}
 
 void tg_engine_options_init(struct tg_engine_options *o)
 {
@@ -50,8 +65,6 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
         memcpy(o, given, given->size);
         o->size = sizeof(*o);
     }
-    if (o->backend && strcmp(o->backend, "cpu") != 0)
-        return -ENOTSUP;
     if (o->ring) {
         if ((uintptr_t)o->ring % TG_SLOT_BYTES || o->ring_bytes % TG_SLOT_BYTES ||
             o->ring_bytes / TG_SLOT_BYTES > MAX_SLOTS)
@@ -117,7 +130,7 @@ static bool all_zero(const uint32_t *words, uint32_t n)
     return true;
 }
 
-static int take_partitions(struct tg_engine *e, const struct tg_engine_options *o)
+int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o)
 {
     uint32_t *words = &e->control[TG_CONTROL_PRIORITY_OFFSETS_BASE];
     uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS];
@@ -176,8 +189,7 @@ static uint32_t shift_for(uint32_t cells)
     return shift;
 }
 
-/* One block of cells for all queues: zero pages that cost memory only where a tenant was active. */
-static int lay_queues(struct tg_engine *e)
+uint32_t tg_open_queue_cells(const struct tg_engine *e)
 {
     uint32_t need = e->slots;
     if (e->slots > ANY_RESIZE_SLOTS && !e->has_foreign) {
@@ -186,8 +198,14 @@ static int lay_queues(struct tg_engine *e)
             need = e->level[l].own > need ? e->level[l].own : need;
         need = need * 2 < e->slots ? need * 2 : e->slots;
     }
-    uint32_t shift = shift_for(need);
-    e->queue_cells = 1u << shift;
+    return 1u << shift_for(need);
+}
+
+/* One block of cells for all queues: zero pages that cost memory only where a tenant was active. */
+int tg_open_queues(struct tg_engine *e)
+{
+    e->queue_cells = tg_open_queue_cells(e);
+    uint32_t shift = shift_for(e->queue_cells);
     const size_t queues = TG_PRIORITY_LEVELS * (TG_TENANTS + 1);
     e->queue_bytes = queues * e->queue_cells * sizeof(uint32_t);
     e->queue_memory = mmap(NULL, e->queue_bytes, PROT_READ | PROT_WRITE,
@@ -209,7 +227,7 @@ static int lay_queues(struct tg_engine *e)
     return 0;
 }
 
-static int lay_sides(struct tg_engine *e)
+int tg_open_sides(struct tg_engine *e)
 {
     e->side = calloc(e->slots, sizeof(*e->side));
     e->attention_of = calloc(e->slots, sizeof(*e->attention_of));
@@ -232,12 +250,8 @@ static int lay_sides(struct tg_engine *e)
     return tg_io_open(e);
 }
 
-static int lay_workers(struct tg_engine *e)
+int tg_open_workers(struct tg_engine *e)
 {
-    e->workers = aligned_alloc(64, e->worker_count * sizeof(*e->workers));
-    if (!e->workers)
-        return -ENOMEM;
-    memset(e->workers, 0, e->worker_count * sizeof(*e->workers));
     for (uint32_t i = 0; i < e->worker_count; i++) {
         struct tg_worker *w = &e->workers[i];
         w->engine = e;
@@ -252,6 +266,22 @@ static int lay_workers(struct tg_engine *e)
         }
     }
     return 0;
+}
+
+void tg_open_workers_free(struct tg_engine *e)
+{
+    for (uint32_t i = 0; e->workers && i < e->worker_count; i++)
+        if (e->workers[i].hists)
+            munmap(e->workers[i].hists, TG_HISTS * sizeof(struct tg_hist));
+}
+
+static int lay_workers(struct tg_engine *e)
+{
+    e->workers = aligned_alloc(64, e->worker_count * sizeof(*e->workers));
+    if (!e->workers)
+        return -ENOMEM;
+    memset(e->workers, 0, e->worker_count * sizeof(*e->workers));
+    return tg_open_workers(e);
 }
 
 static void set_sampling(struct tg_engine *e, uint32_t every)
@@ -295,9 +325,8 @@ void tg_workers_join(struct tg_engine *e)
 
 void tg_engine_free(struct tg_engine *e)
 {
-    for (uint32_t i = 0; e->workers && i < e->worker_count; i++)
-        if (e->workers[i].hists)
-            munmap(e->workers[i].hists, TG_HISTS * sizeof(struct tg_hist));
+    tg_device_free(e);
+    tg_open_workers_free(e);
     free(e->workers);
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         free(e->level[l].queue);
@@ -328,7 +357,7 @@ void tg_engine_free(struct tg_engine *e)
     free(e);
 }
 
-static int build(struct tg_engine *e, const struct tg_engine_options *o)
+static void build_base(struct tg_engine *e, const struct tg_engine_options *o)
 {
     e->flags = o->flags;
     e->worker_count = o->workers;
@@ -338,17 +367,21 @@ static int build(struct tg_engine *e, const struct tg_engine_options *o)
     e->accepting = 1;
     e->serve_wake = -1;
     set_sampling(e, o->latency_every);
+}
+
+static int build(struct tg_engine *e, const struct tg_engine_options *o)
+{
     int r = take_ring(e, o);
     if (!r)
         r = take_control(e, o);
     if (!r)
         r = take_log(e, o);
     if (!r)
-        r = take_partitions(e, o);
+        r = tg_open_partitions(e, o);
     if (!r)
-        r = lay_queues(e);
+        r = tg_open_queues(e);
     if (!r)
-        r = lay_sides(e);
+        r = tg_open_sides(e);
     return r ? r : lay_workers(e);
 }
 
@@ -370,10 +403,29 @@ static int start(struct tg_engine *e, const struct tg_engine_options *o)
     return r;
 }
 
+/* The links to devices there are; the emulator is linked into tests only. */
+extern const struct tg_link tg_link_emulated __attribute__((weak));
+
+static int find_link(const char *backend, const struct tg_link **ret_link)
+{
+    *ret_link = NULL;
+    if (!backend || strcmp(backend, "cpu") == 0)
+        return 0;
+    if (strncmp(backend, "cuda", 4) == 0 && (backend[4] == '\0' || backend[4] == ':'))
+        *ret_link = &tg_link_cuda;
+    else if (strcmp(backend, "emulated") == 0 && &tg_link_emulated)
+        *ret_link = &tg_link_emulated;
+    return *ret_link ? 0 : tg_open_because(-ENOTSUP, "no such backend");
+}
+
 int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret_engine)
 {
     struct tg_engine_options o;
+    const struct tg_link *link = NULL;
+    open_reason = "";
     int r = take_options(given, &o);
+    if (!r)
+        r = find_link(o.backend, &link);
     if (r)
         return r;
     struct tg_engine *e = aligned_alloc(64, sizeof(*e));
@@ -386,8 +438,9 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     pthread_mutex_init(&e->serve_lock, NULL);
     pthread_mutex_init(&e->io.lock, NULL);
     pthread_mutex_init(&e->handlers.lock, NULL);
-    r = build(e, &o);
-    if (!r)
+    build_base(e, &o);
+    r = link ? tg_device_open(e, &o, link) : build(e, &o);
+    if (!r && !link)
         r = start(e, &o);
     if (r) {
         tg_engine_free(e);
