@@ -8,6 +8,7 @@
 # and CUDA's map the same addresses.
 set(TG_CUDA AUTO CACHE STRING "Build the GPU kernel: AUTO (where nvcc is found), ON (must be found) or OFF")
 set_property(CACHE TG_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(TG_CUDA_ARCHITECTURES 80 90 CACHE STRING "Processors the kernel has code for; PTX of the first serves newer ones")
 if(NOT TG_CUDA STREQUAL "OFF")
   find_program(TG_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
 endif()
@@ -37,12 +38,16 @@ if(TG_HAS_CUDA AND NOT TG_SANITIZE)
 endif()
 
 function(tg_cuda_image target symbol source)
+  list(GET TG_CUDA_ARCHITECTURES 0 oldest)
+  set(codes -gencode=arch=compute_${oldest},code=compute_${oldest})
+  foreach(arch ${TG_CUDA_ARCHITECTURES})
+    list(APPEND codes -gencode=arch=compute_${arch},code=sm_${arch})
+  endforeach()
   set(image ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.fatbin)
   add_custom_command(OUTPUT ${image}
     COMMAND ${TG_NVCC} -std=c++17 -O3 -fatbin
       -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src ${ARGN}
-      -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90
-      -gencode=arch=compute_80,code=compute_80
+      ${codes}
       -MD -MF ${image}.d -MT ${image} -o ${image} ${source}
     DEPENDS ${source} DEPFILE ${image}.d VERBATIM COMMENT "GPU kernel ${symbol}")
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S @ONLY CONTENT

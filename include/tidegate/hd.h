@@ -10,9 +10,11 @@
 #ifdef __CUDACC__
 #define TG_HD __host__ __device__
 #define TG_DEVICE static __device__
+#define TG_DEVICE_CALL static __device__ __noinline__ /* large or rare: not copied into its callers */
 #else
 #define TG_HD
 #define TG_DEVICE static inline
+#define TG_DEVICE_CALL static inline
 #endif
 
 #include <stdint.h>

@@ -31,8 +31,13 @@
 #define MOST_MEMORY 64u
 #define CLOSE_NS UINT64_C(5000000000)
 
-/* The kernel's image; weak, because a build without nvcc has none. */
-extern const unsigned char tg_cuda_image[] __attribute__((weak));
+/* The kernel's image; a build without nvcc has none. */
+#ifdef TG_CUDA_IMAGE
+extern const unsigned char tg_cuda_image[];
+static const unsigned char *const built_in_image = tg_cuda_image;
+#else
+static const unsigned char *const built_in_image = NULL;
+#endif
 
 typedef int result_t;
 typedef int device_t;
@@ -190,7 +195,7 @@ static int prepare(struct cuda *c, const struct tg_engine_options *o, const char
 {
     int least = 0;
     int greatest = 0;
-    const void *image = o->device_image ? o->device_image : tg_cuda_image;
+    const void *image = o->device_image ? o->device_image : built_in_image;
     driver.priority_range(&least, &greatest);
     if (driver.module_load(&c->module, image) != CUDA_SUCCESS ||
         driver.module_function(&c->kernel, c->module, "tg_engine_kernel") != CUDA_SUCCESS) {
@@ -208,7 +213,7 @@ static int prepare(struct cuda *c, const struct tg_engine_options *o, const char
 
 static int cuda_open(const struct tg_engine_options *o, void **ret_state, const char **ret_why)
 {
-    if (!tg_cuda_image && !o->device_image) {
+    if (!built_in_image && !o->device_image) {
         *ret_why = "built without nvcc: the library has no kernel for a GPU";
         return -ENOTSUP;
     }

@@ -5,9 +5,13 @@
  *
  * Rules kept: E1 (a slot comes out of one free queue), E2 (the ring of lines is that of the level), E11.
  */
+#include <sched.h>
+
 #include "engine/device_host.h"
 #include "engine/futex.h"
 #include "ring/packed.h"
+
+#define LOOKS_WHEN_FULL 64u
 
 /* N1 release: the lap of a quarter last, after its other words; pairs with N2 in dispatch.h. */
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
@@ -109,7 +113,7 @@ void tg_device_reap(struct tg_engine *e)
         reap_level(e, l);
 }
 
-bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
+static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
     struct tg_index *own = &e->level[level].free;
     struct tg_index *back = &e->device->free[level];
@@ -119,4 +123,20 @@ bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *s
         return true;
     reap_level(e, level); /* some here, some there */
     return tg_index_pop_many_mc(own, n, slots);
+}
+
+/* The device frees a slot up to a few looks after its item is DONE: a level that seems full is looked at for some
+ * microseconds before the caller hears so. */
+bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
+{
+    for (uint32_t looks = 0; looks < LOOKS_WHEN_FULL; looks++) {
+        if (take(e, level, n, slots))
+            return true;
+        if (n > tg_load_relaxed_u32(&e->level[level].own)) /* P0 */
+            return false;
+        if (looks >= LOOKS_WHEN_FULL / 2)
+            sched_yield();
+        tg_cpu_relax();
+    }
+    return false;
 }

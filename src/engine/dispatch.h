@@ -110,7 +110,7 @@ TG_DEVICE void tg_word_store(const struct tg_device_params *p, uint32_t word, ui
 }
 
 /* One lane: what changed in masks and quotas. */
-TG_DEVICE void tg_authority_read(const struct tg_device_params *p, struct tg_shared *s)
+TG_DEVICE_CALL void tg_authority_read(const struct tg_device_params *p, struct tg_shared *s)
 {
     uint32_t allowed = 0;
     for (uint32_t t = 0; t < TG_TENANTS; t++) {
@@ -134,7 +134,7 @@ TG_DEVICE void tg_push(const struct tg_warp *w, uint32_t slot)
 }
 
 /* Files the items whose lines the groups of four lanes hold: lane 4g + i has quarter i. */
-TG_DEVICE void tg_file(struct tg_warp *w, bool valid, uint32_t level, const uint32_t v[4])
+TG_DEVICE_CALL void tg_file(struct tg_warp *w, bool valid, uint32_t level, const uint32_t v[4])
 {
     const struct tg_device_params *p = w->p;
     struct tg_shared *s = w->s;
@@ -191,7 +191,7 @@ TG_DEVICE uint32_t tg_whole(uint32_t lanes)
     return m & 0x11111111u; /* a bit a group, at its first lane */
 }
 
-TG_DEVICE bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t first_lane);
+TG_DEVICE_CALL bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t first_lane);
 
 /* One look at everything: the next line of each of so many rings (all, or all but the commands), and of the
  * hot level the lines after it. Returns how many lines were taken. */

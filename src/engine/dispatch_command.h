@@ -61,7 +61,7 @@ TG_DEVICE void tg_prune(struct tg_warp *w, uint32_t level, uint32_t tenant)
     }
 }
 
-TG_DEVICE int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t generation)
+TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t generation)
 {
     const struct tg_device_params *p = w->p;
     if (slot >= p->slots)
@@ -109,7 +109,7 @@ TG_DEVICE void tg_requeue_taken(struct tg_warp *w, const struct tg_taken *t)
 }
 
 /* A host thread has run an item: a0 result, a1..3 fault, a4 its opcode. */
-TG_DEVICE int32_t tg_do_ended(struct tg_warp *w, uint32_t slot, const uint32_t *a)
+TG_DEVICE_CALL int32_t tg_do_ended(struct tg_warp *w, uint32_t slot, const uint32_t *a)
 {
     if (slot >= w->p->slots)
         return TG_SAYS_INVALID;
@@ -133,7 +133,7 @@ TG_DEVICE int32_t tg_do_ended(struct tg_warp *w, uint32_t slot, const uint32_t *
     return 0;
 }
 
-TG_DEVICE int32_t tg_do_io(struct tg_warp *w, uint32_t slot, uint64_t generation, uint32_t error)
+TG_DEVICE_CALL int32_t tg_do_io(struct tg_warp *w, uint32_t slot, uint64_t generation, uint32_t error)
 {
     if (slot >= w->p->slots)
         return TG_SAYS_INVALID;
@@ -151,7 +151,7 @@ TG_DEVICE int32_t tg_do_io(struct tg_warp *w, uint32_t slot, uint64_t generation
 }
 
 /* One lane: the commands that touch words. */
-TG_DEVICE void tg_do_word(struct tg_warp *w, uint32_t command, uint32_t opcode, const uint32_t *a,
+TG_DEVICE_CALL void tg_do_word(struct tg_warp *w, uint32_t command, uint32_t opcode, const uint32_t *a,
                           struct tg_said *said)
 {
     const struct tg_device_params *p = w->p;
@@ -172,7 +172,7 @@ TG_DEVICE void tg_do_word(struct tg_warp *w, uint32_t command, uint32_t opcode, 
         tg_authority_read(p, w->s);
 }
 
-TG_DEVICE bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t first_lane)
+TG_DEVICE_CALL bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t first_lane)
 {
     const struct tg_device_params *p = w->p;
     struct tg_shared *s = w->s;
@@ -229,7 +229,7 @@ TG_DEVICE bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t first
 }
 
 /* Hands back everything that did not run: the last act of a drain. */
-TG_DEVICE void tg_hand_back_all(struct tg_warp *w)
+TG_DEVICE_CALL void tg_hand_back_all(struct tg_warp *w)
 {
     const struct tg_device_params *p = w->p;
     for (uint32_t from = 0; from < p->slots; from += TG_LANES) {

@@ -19,7 +19,7 @@ TG_DEVICE uint32_t tg_cell_lap(uint64_t position, uint32_t shift)
 }
 
 /* Writes the free cells of all slots that ended since the last time. */
-TG_DEVICE void tg_free_flush(struct tg_warp *w)
+TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
 {
     struct tg_shared *s = w->s;
     uint32_t count = s->freed_count;
@@ -74,7 +74,7 @@ TG_DEVICE void tg_free(struct tg_warp *w, bool frees, uint32_t slot, uint32_t le
 }
 
 /* One lane: how a slot ended that did not end DONE (tg_bad_end_write of finish.c, on the device). */
-TG_DEVICE void tg_write_bad_end(const struct tg_device_params *p, uint32_t slot, uint32_t status,
+TG_DEVICE_CALL void tg_write_bad_end(const struct tg_device_params *p, uint32_t slot, uint32_t status,
                                 const struct tg_fault *fault)
 {
     struct tg_bad_end b = p->bad[slot];
@@ -108,7 +108,7 @@ TG_DEVICE void tg_write_bad_end(const struct tg_device_params *p, uint32_t slot,
 }
 
 /* Lanes whose item of a batch ended tell the fence (E5). */
-TG_DEVICE void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slot)
+TG_DEVICE_CALL void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slot)
 {
     const struct tg_device_params *p = w->p;
     if (tg_warp_ballot(batched) == 0)
@@ -134,7 +134,7 @@ TG_DEVICE void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slot)
     tg_free(w, orphan, fence, tg_level_of(kept));
 }
 
-TG_DEVICE void tg_sample(struct tg_warp *w, bool sampled, const struct tg_taken *t, uint32_t kind)
+TG_DEVICE_CALL void tg_sample(struct tg_warp *w, bool sampled, const struct tg_taken *t, uint32_t kind)
 {
     uint32_t lanes = tg_warp_ballot(sampled);
     if (lanes == 0)
@@ -157,7 +157,7 @@ TG_DEVICE void tg_sample(struct tg_warp *w, bool sampled, const struct tg_taken 
 
 /* Lanes whose item ended, DONE or FAULT. written: its STATUS is there already (a worker did it). effects:
  * some lane wrote what the host may read. */
-TG_DEVICE void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *t, bool faulted,
+TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *t, bool faulted,
                       const struct tg_fault *fault, uint32_t kind, bool written, bool effects)
 {
     const struct tg_device_params *p = w->p;
@@ -210,7 +210,7 @@ TG_DEVICE void tg_post(const struct tg_device_params *p, uint32_t word, const ui
 }
 
 /* Publishes the counters: the control words of the ABI and, with all, the statistics. */
-TG_DEVICE void tg_counts_publish(struct tg_warp *w, bool all)
+TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
 {
     const struct tg_device_params *p = w->p;
     struct tg_counts *now = p->counts;

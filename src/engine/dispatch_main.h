@@ -19,7 +19,7 @@
 #define TG_POST_EVERY 65536u
 #define TG_WORKER_PAUSE_NS 200u
 
-TG_DEVICE void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together)
+TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together)
 {
     const struct tg_device_params *p = w->p;
     struct tg_shared *s = w->s;
@@ -52,7 +52,7 @@ TG_DEVICE void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg
 }
 
 /* The books of one finished task. */
-TG_DEVICE void tg_task_finished(struct tg_warp *w, uint32_t worker)
+TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
 {
     const struct tg_device_params *p = w->p;
     struct tg_shared *s = w->s;
@@ -141,7 +141,7 @@ TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
         tg_sys_store_release_u32(&p->answers->arrived, 1); /* N5 */
 }
 
-TG_DEVICE void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
+TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
 {
     const struct tg_device_params *p = w->p;
     struct tg_shared *s = w->s;

@@ -154,7 +154,7 @@ TG_DEVICE void tg_run_printf(const struct tg_warp *w, const struct tg_taken *t, 
 }
 
 /* One lane: the opcodes that are not run side by side. */
-TG_DEVICE enum tg_ran tg_run_rare(const struct tg_warp *w, const struct tg_taken *t, uint32_t kind,
+TG_DEVICE_CALL enum tg_ran tg_run_rare(const struct tg_warp *w, const struct tg_taken *t, uint32_t kind,
                                   const uint32_t *args, struct tg_fault *fault)
 {
     switch (kind) {
@@ -183,7 +183,7 @@ TG_DEVICE enum tg_ran tg_run_rare(const struct tg_warp *w, const struct tg_taken
 }
 
 /* A long MEMCPY of one lane, done by all. Ascending copies that overlap repeat their beginning. */
-TG_DEVICE bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, uint32_t count,
+TG_DEVICE_CALL bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, uint32_t count,
                             struct tg_fault *fault)
 {
     const struct tg_device_params *p = w->p;
@@ -212,7 +212,7 @@ TG_DEVICE bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, uint3
 }
 
 /* Hands lanes' slots to the host: their STATUS, then a cell each (N4). */
-TG_DEVICE void tg_hand_over(struct tg_warp *w, bool hands, const struct tg_taken *t, uint32_t status,
+TG_DEVICE_CALL void tg_hand_over(struct tg_warp *w, bool hands, const struct tg_taken *t, uint32_t status,
                             const struct tg_cells *q, uint64_t *tail)
 {
     uint32_t lanes = tg_warp_ballot(hands);
@@ -232,7 +232,7 @@ TG_DEVICE void tg_hand_over(struct tg_warp *w, bool hands, const struct tg_taken
 }
 
 /* Cancelled items that were still queued: their claim did not happen. */
-TG_DEVICE void tg_drop_dead(struct tg_warp *w, bool dead, const struct tg_taken *t)
+TG_DEVICE_CALL void tg_drop_dead(struct tg_warp *w, bool dead, const struct tg_taken *t)
 {
     const struct tg_device_params *p = w->p;
     struct tg_shared *s = w->s;
@@ -267,7 +267,7 @@ TG_DEVICE void tg_drop_dead(struct tg_warp *w, bool dead, const struct tg_taken 
     tg_free(w, frees, t->slot, t->level);
 }
 
-TG_DEVICE void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together);
+TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together);
 
 /* Runs what tg_claim took. */
 TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
