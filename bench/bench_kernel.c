@@ -6,7 +6,8 @@
  * Two measures of an engine. Throughput is bench_engine's: one producer, one worker, 5120 slots, by the
  * clock. Drain is the worker's own processor time an item for 1000 items that wait when it starts, which
  * other work on the machine disturbs less. The cases take turns; each figure is the median of ROUNDS, each
- * ratio the median of the ratios of one turn (so that a slow moment hits both). Usage: bench_kernel [scale]. */
+ * ratio the median of the ratios of one turn (so that a slow moment hits both). Usage: bench_kernel [scale].
+ */
 #include <errno.h>
 #include <semaphore.h>
 #include <string.h>
