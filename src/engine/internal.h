@@ -106,7 +106,7 @@ struct tg_worker {
     uint32_t quantum;
     uint32_t blocked;  /* tenants this worker found not allowed to claim */
     uint32_t recheck;  /* the engine's recheck count when blocked was last cleared */
-    uint32_t stale;    /* claims since READY was tidied that met a bit without work */
+    uint32_t stale;    /* bits of READY without work, met since it was tidied */
     uint32_t unposted; /* items since the counters were last published */
     uint32_t clean;    /* 1: idle and all counters published; read by settle */
     uint32_t urgent_run, urgent_posted_run;
