@@ -385,7 +385,8 @@ int tg_ir_parse_opcode(struct tg_ir *ir, const char *text, size_t bytes, uint32_
 struct tg_ir_machine;
 
 /* Memory of the shared buffers by number; observable is made of control. Missing: words NULL, count 0.
- * Aligned to 4; the caller owns it; nobody else may write it while a machine runs. */
+ * Aligned to 4; the caller owns it; nobody else may write it while a machine runs, unless the
+ * machine is concurrent. */
 struct tg_ir_memory {
     uint32_t *words[TG_IR_MAX_BUFFERS];
     uint32_t count[TG_IR_MAX_BUFFERS];
@@ -409,6 +410,8 @@ struct tg_ir_machine_options {
     const struct tg_ir_memory *memory;
     tg_ir_observer observer; /* may be NULL */
     void *context;
+    bool concurrent; /* others are at the words meanwhile: each shared step is one atomic operation (acq_rel)
+                      */
 };
 
 /* Prepares a program that tg_ir_validate accepted. The arena may change or go afterwards. Allocates.

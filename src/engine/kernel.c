@@ -38,7 +38,8 @@ static int open_machine(const struct tg_kernel *kernel, struct tg_ir_node root,
     struct tg_ir_memory memory = {{0}, {0}};
     memcpy(memory.words, env->words, sizeof(memory.words));
     memcpy(memory.count, env->count, sizeof(memory.count));
-    struct tg_ir_machine_options o = {.lanes = env->lanes, .groups = env->groups, .memory = &memory};
+    struct tg_ir_machine_options o = {
+        .lanes = env->lanes, .groups = env->groups, .memory = &memory, .concurrent = true};
     return tg_ir_machine_open(&kernel->ir, root, &o, ret);
 }
 

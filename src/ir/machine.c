@@ -4,10 +4,12 @@
  * next step is the caller's choice, a seed's, or every choice in turn (explore.c). It checks every index (E6)
  * and knows nothing of queues.
  *
- * All lanes run on the caller's thread, so a step is atomic by itself; memory orders mean nothing here. */
+ * All lanes run on the caller's thread, so a step is atomic by itself and memory orders mean nothing; unless
+ * others are at the words too (concurrent), then each step is one atomic operation. */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/atomic.h"
 #include "ir/machine.h"
 
 #define MAX_LANES 1024u
@@ -26,6 +28,7 @@ int tg_ir_machine_open(const struct tg_ir *ir, struct tg_ir_node root,
     m->memory = *options->memory;
     m->observer = options->observer;
     m->context = options->context;
+    m->concurrent = options->concurrent;
     m->lanes = (uint32_t)lanes;
     m->groups = (uint32_t)groups;
     m->lane_count = (uint32_t)(lanes * groups);
@@ -217,6 +220,26 @@ static uint32_t effect(const uint32_t *row, const struct tg_ir_code *c, uint32_t
     }
 }
 
+/* The step on its word; returns what was found. */
+static uint32_t change(const struct tg_ir_machine *m, const uint32_t *row, const struct tg_ir_code *c,
+                       uint32_t *word, uint32_t *ret_after)
+{
+    if (!m->concurrent) {
+        uint32_t before = *word;
+        *ret_after = effect(row, c, before);
+        if (*ret_after != before)
+            *word = *ret_after;
+        return before;
+    }
+    /* M1 acq_rel, whatever order the node names: pairs with whoever else is at the words (S1 to S6 in
+     * ring/slot.h, O1 and O2 in engine/ops.h, lanes of other machines). */
+    uint32_t before = tg_load_acquire_u32(word);
+    do
+        *ret_after = effect(row, c, before);
+    while (c->op != TG_IR_C_LOAD && !tg_cas_acqrel_u32(word, &before, *ret_after));
+    return before;
+}
+
 int tg_ir_run_shared(struct tg_ir_machine *m, uint32_t lane, bool *ret_changed)
 {
     uint32_t *row = tg_ir_lane(m, lane);
@@ -230,12 +253,9 @@ int tg_ir_run_shared(struct tg_ir_machine *m, uint32_t lane, bool *ret_changed)
         return 0;
     }
     uint32_t *word = &m->memory.words[at.buffer][at.index];
-    uint32_t before = *word;
-    uint32_t after = effect(row, c, before);
-    if (after != before) {
-        *word = after;
-        *ret_changed = true;
-    }
+    uint32_t after;
+    uint32_t before = change(m, row, c, word, &after);
+    *ret_changed = after != before;
     if (c->op != TG_IR_C_STORE)
         row[c->d] = c->blind ? 0 : before;
     state[TG_IR_L_PC]++;

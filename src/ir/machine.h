@@ -59,6 +59,7 @@ struct tg_ir_machine {
     uint32_t private_at[TG_IR_MAX_BUFFERS]; /* where a private buffer begins among them */
     uint32_t private_of[TG_IR_MAX_BUFFERS]; /* its words; 0: shared */
 
+    bool concurrent;
     uint32_t lanes, groups, lane_count;
     uint32_t stride; /* words of a lane */
     uint32_t *lane;  /* lane_count rows */

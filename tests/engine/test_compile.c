@@ -196,13 +196,13 @@ static void interpreted_bodies_in_an_engine(void)
 }
 
 /* Four workers, all levels and tenants, 20000 items: each once (E1). */
-static void e1_many_items_by_compiled_bodies(void)
+static void many_items(uint32_t flags, uint32_t items)
 {
-    struct tg_kernel *k = kernel_of(0, 0);
+    struct tg_kernel *k = kernel_of(flags, 0);
     struct tg_engine *e = test_engine(500, 4);
     uint32_t sum = 0;
     CHECK_EQ(tg_engine_use_kernel(e, k, NULL), 0);
-    for (uint32_t i = 0; i < 20000; i++) {
+    for (uint32_t i = 0; i < items; i++) {
         uint32_t args[2] = {i % 7, 40}, level = i % 5;
         int r;
         while ((r = tg_engine_submit(e, i % 29, level, OP_SQUARE, args, 2, NULL)) == -EAGAIN)
@@ -212,10 +212,21 @@ static void e1_many_items_by_compiled_bodies(void)
     }
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     CHECK_EQ(test_word(e, 200), sum);
-    CHECK_EQ(test_word(e, TG_CONTROL_METRICS_BASE + OP_SQUARE), 20000);
-    CHECK_EQ(test_word(e, TG_CONTROL_DONE_COUNT), 20000);
+    CHECK_EQ(test_word(e, TG_CONTROL_METRICS_BASE + OP_SQUARE), items);
+    CHECK_EQ(test_word(e, TG_CONTROL_DONE_COUNT), items);
     test_close(e);
     CHECK_EQ(tg_kernel_close(k), 0);
+}
+
+static void e1_many_items_by_compiled_bodies(void)
+{
+    many_items(0, 20000);
+}
+
+/* Four machines add to one word: a step of a machine is atomic. */
+static void e1_many_items_by_interpreted_bodies(void)
+{
+    many_items(TG_COMPILE_INTERPRET, 20000);
 }
 
 static void e6_an_unrestricted_kernel_needs_an_unrestricted_engine(void)
@@ -418,6 +429,7 @@ int main(void)
     RUN(compiled_bodies_in_an_engine);
     RUN(interpreted_bodies_in_an_engine);
     RUN(e1_many_items_by_compiled_bodies);
+    RUN(e1_many_items_by_interpreted_bodies);
     RUN(e6_an_unrestricted_kernel_needs_an_unrestricted_engine);
     RUN(alone_with_two_lanes_and_a_host);
     RUN(a_wrong_env_is_refused);
