@@ -1,30 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-# Is there a CUDA compiler? TG_HAVE_CUDA says so, and then the CUDA sources are built; without one all else is, and
-# a message says what is left out. No card is needed to build. A sanitizer's build goes without: its runtime and
-# CUDA's map the same addresses.
-#   -DTG_CUDA=OFF              leaves CUDA out
-#   -DTG_CUDA_ARCHITECTURES=   machine code for these, PTX for what is newer than the last
-option(TG_CUDA "Build what runs on a GPU when nvcc is here" ON)
-set(TG_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "Compute capabilities to compile for")
-set(TG_HAVE_CUDA OFF)
-find_program(TG_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
-if(NOT TG_CUDA)
-  message(STATUS "CUDA: left out (TG_CUDA=OFF)")
-elseif(TG_SANITIZE)
-  message(STATUS "CUDA: left out of a sanitizer's build")
-elseif(NOT TG_NVCC)
-  message(STATUS "CUDA: no nvcc here (PATH, CUDA_HOME, /usr/local/cuda): the GPU backend, its benchmark and examples are left out")
+# What is built for a GPU, where there is an nvcc; no card is needed to build. TG_HAS_CUDA says whether there is.
+# The kernel of the engine's GPU backend, and images with opcodes of a program: fat binaries with code for sm_80 and
+# sm_90 and PTX for what is newer, put into the library or the program as bytes. Without nvcc the library is the same but
+# for those bytes, and bench_gpu and the examples for a GPU are left out.
+#   tg_cuda_image(TARGET SYMBOL SOURCE [flags...]) adds the image of SOURCE to TARGET as SYMBOL[] and SYMBOL_end[]
+# TG_CUDA_PROGRAMS says whether programs in CUDA C++ are built too: a sanitizer's build goes without, its runtime
+# and CUDA's map the same addresses.
+set(TG_CUDA AUTO CACHE STRING "Build the GPU kernel: AUTO (where nvcc is found), ON (must be found) or OFF")
+set_property(CACHE TG_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(TG_CUDA_ARCHITECTURES 80 90 CACHE STRING "Processors the kernel has code for; PTX of the first serves newer ones")
+if(NOT TG_CUDA STREQUAL "OFF")
+  find_program(TG_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
+endif()
+if(TG_CUDA STREQUAL "ON" AND NOT TG_NVCC)
+  message(FATAL_ERROR "TG_CUDA=ON: no nvcc found; set CUDA_HOME")
+endif()
+set(TG_CUDA_PROGRAMS OFF)
+if(TG_NVCC AND NOT TG_CUDA STREQUAL "OFF")
+  set(TG_HAS_CUDA ON)
+  message(STATUS "GPU kernel: ${TG_NVCC}")
 else()
+  set(TG_HAS_CUDA OFF)
+  message(STATUS "GPU kernel: not built (no nvcc); the backend cuda, bench_gpu and the GPU examples are left out")
+endif()
+if(TG_HAS_CUDA AND NOT TG_SANITIZE)
   set(CMAKE_CUDA_COMPILER ${TG_NVCC})
-  set(CMAKE_CUDA_ARCHITECTURES ${TG_CUDA_ARCHITECTURES})
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90")
   set(CMAKE_CUDA_STANDARD 17)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)
-  set(TG_HAVE_CUDA ON)
-  message(STATUS "CUDA: ${TG_NVCC} ${CMAKE_CUDA_COMPILER_VERSION}, for ${TG_CUDA_ARCHITECTURES}")
+  set(TG_CUDA_PROGRAMS ON)
   add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wundef>)
   if(TG_WERROR)
     add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>")
   endif()
 endif()
+
+function(tg_cuda_image target symbol source)
+  list(GET TG_CUDA_ARCHITECTURES 0 oldest)
+  set(codes -gencode=arch=compute_${oldest},code=compute_${oldest})
+  foreach(arch ${TG_CUDA_ARCHITECTURES})
+    list(APPEND codes -gencode=arch=compute_${arch},code=sm_${arch})
+  endforeach()
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.fatbin)
+  add_custom_command(OUTPUT ${image}
+    COMMAND ${TG_NVCC} -std=c++17 -O3 -fatbin
+      -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src ${ARGN}
+      ${codes}
+      -MD -MF ${image}.d -MT ${image} -o ${image} ${source}
+    DEPENDS ${source} DEPFILE ${image}.d VERBATIM COMMENT "GPU kernel ${symbol}")
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S @ONLY CONTENT
+"        .section .rodata
+        .global ${symbol}
+        .global ${symbol}_end
+        .balign 64
+${symbol}:
+        .incbin \"${image}\"
+${symbol}_end:
+        .section .note.GNU-stack,\"\",%progbits
+")
+  set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S PROPERTIES OBJECT_DEPENDS ${image})
+  target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S)
+endfunction()

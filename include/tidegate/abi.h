@@ -220,6 +220,7 @@ enum tg_fault_reason {
     TG_FAULT_TAMPERED = 12,      /* the slot's tenant changed after publication; detail: the new one */
     TG_FAULT_WORKER_DIED = 13,   /* the handler ended its thread */
     TG_FAULT_REFUSED = 14,       /* a client's item that the server did not take; detail: errno */
+    TG_FAULT_DEVICE = 15,        /* the device died while the item ran */
 };
 
 /* ---- Debug log ----------------------------------------------------------------------------------------- */

@@ -65,10 +65,11 @@ enum {
 /* Fill with tg_engine_options_init, then change what you want. Fields are only ever added at the end; size
  * tells the library which ones the caller knows. */
 struct tg_engine_options {
-    uint32_t size;       /* sizeof(struct tg_engine_options), set by init */
-    uint32_t flags;      /* TG_ENGINE_... */
-    const char *backend; /* "cpu" or NULL */
-    uint32_t slots;      /* 5 .. 1,048,576; default 4096; ignored when ring is given */
+    uint32_t size;  /* sizeof(struct tg_engine_options), set by init */
+    uint32_t flags; /* TG_ENGINE_... */
+    /* "cpu" or NULL; "cuda" or "cuda:N": one GPU, by its index. See "A device" below. */
+    const char *backend;
+    uint32_t slots; /* 5 .. 1,048,576; default 4096; ignored when ring is given */
     /* First slot of each level's partition, then the slot count. All zero: the default cut (a fifth each,
      * the remainder to NORMAL), or what a given control buffer says. */
     uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS];
@@ -100,17 +101,56 @@ struct tg_engine_options {
      * The longest pause between two looks of the poller; default 1000. A foreign item waits at most this
      * long, plus one pass over the foreign slots (about 5 ns each), before it is claimable. */
     uint32_t poll_us;
+
+    /* A device engine. Blocks of worker warps, one a multiprocessor; 0: all multiprocessors but one. */
+    uint32_t device_blocks;
+    uint32_t device_limit_ms; /* the kernel leaves after this time whatever happens (tests); 0: never */
+    /* A fat binary with opcodes of the application, see <tidegate/device.cuh>; NULL: the built-in kernel. Not
+     * used after open. */
+    const void *device_image;
+    size_t device_image_bytes;
 };
 
 void tg_engine_options_init(struct tg_engine_options *options);
 
 /* Opens an engine and starts its workers. options NULL means the defaults.
  * -EINVAL    an option or a buffer is outside what is written above
- * -ENOTSUP   unknown backend
+ * -ENOTSUP   unknown backend, or one that the library was built without
+ * -ENODEV    no driver or no such device
  * -ESHUTDOWN the given control buffer has its SHUTDOWN word set
  * -EBUSY     a slot of a given ring that is not foreign is neither EMPTY nor DONE
  * -ENOMEM, -EAGAIN: no memory, no threads */
 int tg_engine_open(const struct tg_engine_options *options, struct tg_engine **ret_engine);
+
+/* Why the last tg_engine_open of this thread failed, in words; "" when there is nothing to add to its error.
+ */
+const char *tg_engine_open_reason(void);
+
+/* ---- A device -------------------------------------------------------------------------------------------
+ *
+ * With backend "cuda" one persistent kernel serves the same ring by the same rules. Built-in opcodes run on
+ * the GPU. A handler of tg_engine_register is C and runs on a thread of the host: the device claims its item
+ * in turn, when one of `workers` threads (at most 16) is free for it. Opcodes of a device image run on worker
+ * warps. What differs from the CPU's workers:
+ * - there are no buffers of the caller, no foreign slots, no scan and no serving of other processes
+ * (-ENOTSUP);
+ * - a finished item wakes nobody: tg_engine_wait looks for spin_us, then pauses (1 ms at most) between looks;
+ * - latencies of tg_engine_stats are from the item's arrival on the device to its end there;
+ * - tg_engine_stats, set_tenant, set_quota, cancel, set_dfa, observable_store and _add are round trips over
+ * the bus;
+ * - a DFA table is copied to the device when it is set;
+ * - when the device faults, what ran is FAULT with reason TG_FAULT_DEVICE, what did not is handed back, the
+ *   engine takes no more work, and the process must close it before it opens another. */
+
+/* How an opcode of the device image is run. */
+enum tg_device_shape {
+    TG_DEVICE_LANE = 1, /* by one lane, beside up to 31 other items */
+    TG_DEVICE_WARP = 3, /* by 32 lanes, each called with the same item */
+};
+
+/* Names an opcode of the image. -EINVAL reserved opcode or no such shape; -ENOTSUP no device engine; -ENOSPC
+ */
+int tg_engine_register_device(struct tg_engine *engine, uint32_t opcode, enum tg_device_shape shape);
 
 /* ---- Handlers ------------------------------------------------------------------------------------------ */
 

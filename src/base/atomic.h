@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Atomic operations on plain words. This is the one file that spells memory orders (the device half
- * for CUDA will live here too). Words are ordinary u32/u64 because they lie in buffers that other
- * programs, languages and processors read and write as such.
+ * Atomic operations on plain words. This is the one file that spells memory orders, those of a CUDA device
+ * too (device half below). Words are ordinary u32/u64 because they lie in buffers that other programs,
+ * languages and processors read and write as such.
  *
  * The order is part of the name, so a reader sees it at the call: every call elsewhere carries a
  * comment with a label and the label of its partner, e.g. "R1 release: publishes the slot; pairs with
@@ -13,6 +13,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <tidegate/hd.h>
 
 #ifdef TG_EXPLORE
 /* tests/engine_explore: before every atomic step that orders something or changes a word by its value, a
@@ -25,117 +27,200 @@ uint32_t tg_explore_thread(void); /* its threads are one to the system */
 #define TG_POINT() ((void)0)
 #endif
 
+#ifdef __CUDA_ARCH__
+/* ---- The device half: what the kernel uses. Without a prefix the scope is the device; the tg_sys_ functions
+ * below it are for words that the host reads or writes. No word is used with both. ---- */
+#define TG_DEVICE_FAMILY(T, S, B, R)                                                                         \
+    TG_HD static inline T tg_load_relaxed_##S(const T *p)                                                    \
+    {                                                                                                        \
+        T v;                                                                                                 \
+        asm volatile("ld.relaxed.gpu." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                       \
+        return v;                                                                                            \
+    }                                                                                                        \
+    TG_HD static inline T tg_load_acquire_##S(const T *p)                                                    \
+    {                                                                                                        \
+        T v;                                                                                                 \
+        asm volatile("ld.acquire.gpu." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                       \
+        return v;                                                                                            \
+    }                                                                                                        \
+    TG_HD static inline void tg_store_relaxed_##S(T *p, T v)                                                 \
+    {                                                                                                        \
+        asm volatile("st.relaxed.gpu." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+    }                                                                                                        \
+    TG_HD static inline void tg_store_release_##S(T *p, T v)                                                 \
+    {                                                                                                        \
+        asm volatile("st.release.gpu." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+    }                                                                                                        \
+    TG_HD static inline T tg_add_relaxed_##S(T *p, T v)                                                      \
+    {                                                                                                        \
+        T before;                                                                                            \
+        asm volatile("atom.add.relaxed.gpu." B " %0, [%1], %2;" : "=" R(before) : "l"(p), R(v) : "memory");  \
+        return before;                                                                                       \
+    }                                                                                                        \
+    TG_HD static inline T tg_add_acqrel_##S(T *p, T v)                                                       \
+    {                                                                                                        \
+        T before;                                                                                            \
+        asm volatile("atom.add.acq_rel.gpu." B " %0, [%1], %2;" : "=" R(before) : "l"(p), R(v) : "memory");  \
+        return before;                                                                                       \
+    }                                                                                                        \
+    /* Without the value before: the caller does not wait for it. */                                         \
+    TG_HD static inline void tg_bump_relaxed_##S(T *p, T v)                                                  \
+    {                                                                                                        \
+        asm volatile("red.add.relaxed.gpu." B " [%0], %1;" ::"l"(p), R(v) : "memory");                       \
+    }                                                                                                        \
+    TG_HD static inline T tg_sys_load_relaxed_##S(const T *p)                                                \
+    {                                                                                                        \
+        T v;                                                                                                 \
+        asm volatile("ld.relaxed.sys." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                       \
+        return v;                                                                                            \
+    }                                                                                                        \
+    TG_HD static inline void tg_sys_store_relaxed_##S(T *p, T v)                                             \
+    {                                                                                                        \
+        asm volatile("st.relaxed.sys." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+    }                                                                                                        \
+    TG_HD static inline void tg_sys_store_release_##S(T *p, T v)                                             \
+    {                                                                                                        \
+        asm volatile("st.release.sys." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+    }
+TG_DEVICE_FAMILY(uint32_t, u32, "u32", "r")
+TG_DEVICE_FAMILY(uint64_t, u64, "u64", "l")
+#undef TG_DEVICE_FAMILY
+
+/* On failure the word found is written to *expected. */
+TG_HD static inline bool tg_cas_acqrel_u32(uint32_t *p, uint32_t *expected, uint32_t desired)
+{
+    uint32_t found;
+    asm volatile("atom.cas.acq_rel.gpu.b32 %0, [%1], %2, %3;"
+                 : "=r"(found)
+                 : "l"(p), "r"(*expected), "r"(desired)
+                 : "memory");
+    bool done = found == *expected;
+    *expected = found;
+    return done;
+}
+
+/* 16 bytes that the host writes, aligned, as one access (device.h says what rests on that). */
+TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
+{
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "l"(p)
+                 : "memory");
+}
+
+#else
+/* ---- The host half. ---- */
 #define TG_ATOMIC_FAMILY(T, S)                                                                               \
-    static inline T tg_load_relaxed_##S(const T *p)                                                          \
+    TG_HD static inline T tg_load_relaxed_##S(const T *p)                                                    \
     {                                                                                                        \
         return __atomic_load_n(p, __ATOMIC_RELAXED);                                                         \
     }                                                                                                        \
-    static inline T tg_load_acquire_##S(const T *p)                                                          \
+    TG_HD static inline T tg_load_acquire_##S(const T *p)                                                    \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_load_n(p, __ATOMIC_ACQUIRE);                                                         \
     }                                                                                                        \
-    static inline T tg_load_seqcst_##S(const T *p)                                                           \
+    TG_HD static inline T tg_load_seqcst_##S(const T *p)                                                     \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                         \
     }                                                                                                        \
-    static inline void tg_store_relaxed_##S(T *p, T v)                                                       \
+    TG_HD static inline void tg_store_relaxed_##S(T *p, T v)                                                 \
     {                                                                                                        \
         __atomic_store_n(p, v, __ATOMIC_RELAXED);                                                            \
     }                                                                                                        \
-    static inline void tg_store_release_##S(T *p, T v)                                                       \
+    TG_HD static inline void tg_store_release_##S(T *p, T v)                                                 \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         __atomic_store_n(p, v, __ATOMIC_RELEASE);                                                            \
     }                                                                                                        \
-    static inline void tg_store_seqcst_##S(T *p, T v)                                                        \
+    TG_HD static inline void tg_store_seqcst_##S(T *p, T v)                                                  \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                            \
     }                                                                                                        \
-    static inline T tg_add_relaxed_##S(T *p, T v)                                                            \
+    TG_HD static inline T tg_add_relaxed_##S(T *p, T v)                                                      \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                                   \
     }                                                                                                        \
-    static inline T tg_add_acqrel_##S(T *p, T v)                                                             \
+    TG_HD static inline T tg_add_acqrel_##S(T *p, T v)                                                       \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL);                                                   \
     }                                                                                                        \
-    static inline T tg_add_seqcst_##S(T *p, T v)                                                             \
+    TG_HD static inline T tg_add_seqcst_##S(T *p, T v)                                                       \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                                                   \
     }                                                                                                        \
-    static inline T tg_sub_relaxed_##S(T *p, T v)                                                            \
+    TG_HD static inline T tg_sub_relaxed_##S(T *p, T v)                                                      \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED);                                                   \
     }                                                                                                        \
-    static inline T tg_sub_acqrel_##S(T *p, T v)                                                             \
+    TG_HD static inline T tg_sub_acqrel_##S(T *p, T v)                                                       \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_sub(p, v, __ATOMIC_ACQ_REL);                                                   \
     }                                                                                                        \
-    static inline T tg_sub_seqcst_##S(T *p, T v)                                                             \
+    TG_HD static inline T tg_sub_seqcst_##S(T *p, T v)                                                       \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_sub(p, v, __ATOMIC_SEQ_CST);                                                   \
     }                                                                                                        \
-    static inline T tg_or_release_##S(T *p, T v)                                                             \
+    TG_HD static inline T tg_or_release_##S(T *p, T v)                                                       \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_or(p, v, __ATOMIC_RELEASE);                                                    \
     }                                                                                                        \
-    static inline T tg_or_acqrel_##S(T *p, T v)                                                              \
+    TG_HD static inline T tg_or_acqrel_##S(T *p, T v)                                                        \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL);                                                    \
     }                                                                                                        \
-    static inline T tg_or_seqcst_##S(T *p, T v)                                                              \
+    TG_HD static inline T tg_or_seqcst_##S(T *p, T v)                                                        \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST);                                                    \
     }                                                                                                        \
-    static inline T tg_and_acqrel_##S(T *p, T v)                                                             \
+    TG_HD static inline T tg_and_acqrel_##S(T *p, T v)                                                       \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_and(p, v, __ATOMIC_ACQ_REL);                                                   \
     }                                                                                                        \
-    static inline T tg_and_seqcst_##S(T *p, T v)                                                             \
+    TG_HD static inline T tg_and_seqcst_##S(T *p, T v)                                                       \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST);                                                   \
     }                                                                                                        \
-    static inline T tg_exchange_acqrel_##S(T *p, T v)                                                        \
+    TG_HD static inline T tg_exchange_acqrel_##S(T *p, T v)                                                  \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL);                                                  \
     }                                                                                                        \
-    static inline T tg_exchange_seqcst_##S(T *p, T v)                                                        \
+    TG_HD static inline T tg_exchange_seqcst_##S(T *p, T v)                                                  \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                                  \
     }                                                                                                        \
     /* On failure the word found is written to *expected, with acquire order (relaxed for _relaxed_). */     \
-    static inline bool tg_cas_relaxed_##S(T *p, T *expected, T desired)                                      \
+    TG_HD static inline bool tg_cas_relaxed_##S(T *p, T *expected, T desired)                                \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED); \
     }                                                                                                        \
-    static inline bool tg_cas_acquire_##S(T *p, T *expected, T desired)                                      \
+    TG_HD static inline bool tg_cas_acquire_##S(T *p, T *expected, T desired)                                \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE); \
     }                                                                                                        \
-    static inline bool tg_cas_acqrel_##S(T *p, T *expected, T desired)                                       \
+    TG_HD static inline bool tg_cas_acqrel_##S(T *p, T *expected, T desired)                                 \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE); \
     }                                                                                                        \
-    static inline bool tg_cas_seqcst_##S(T *p, T *expected, T desired)                                       \
+    TG_HD static inline bool tg_cas_seqcst_##S(T *p, T *expected, T desired)                                 \
     {                                                                                                        \
         TG_POINT();                                                                                          \
         return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
@@ -159,12 +244,61 @@ static inline void tg_store_release_ptr(void **p, void *v)
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 
+/* The names of the device half on a host, where there is one scope. */
+#define TG_SYSTEM_FAMILY(T, S)                                                                               \
+    TG_HD static inline void tg_bump_relaxed_##S(T *p, T v)                                                  \
+    {                                                                                                        \
+        (void)tg_add_relaxed_##S(p, v);                                                                      \
+    }                                                                                                        \
+    TG_HD static inline T tg_sys_load_relaxed_##S(const T *p)                                                \
+    {                                                                                                        \
+        return tg_load_relaxed_##S(p);                                                                       \
+    }                                                                                                        \
+    TG_HD static inline void tg_sys_store_relaxed_##S(T *p, T v)                                             \
+    {                                                                                                        \
+        tg_store_relaxed_##S(p, v);                                                                          \
+    }                                                                                                        \
+    TG_HD static inline void tg_sys_store_release_##S(T *p, T v)                                             \
+    {                                                                                                        \
+        tg_store_release_##S(p, v);                                                                          \
+    }
+TG_SYSTEM_FAMILY(uint32_t, u32)
+TG_SYSTEM_FAMILY(uint64_t, u64)
+#undef TG_SYSTEM_FAMILY
+
+/* 16 bytes, aligned: one store where the processor has one of that size; else the first word last, with release
+ * order. The device looks for the first word. */
+static inline void tg_sys_store_quarter(uint32_t *p, uint32_t first, const uint32_t rest[3])
+{
+#if defined(__SSE2__) && !defined(__CUDACC__)
+    typedef uint32_t quarter __attribute__((vector_size(16), may_alias));
+    quarter v = {first, rest[0], rest[1], rest[2]};
+    TG_POINT();
+    *(volatile quarter *)p = v;
+#else
+    for (int i = 0; i < 3; i++)
+        tg_store_relaxed_u32(p + 1 + i, rest[i]);
+    tg_store_release_u32(p, first);
+#endif
+}
+
+/* A quarter of a line whose first word was stored last. */
+TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
+{
+    v[0] = tg_load_acquire_u32(p);
+    for (int i = 1; i < 4; i++)
+        v[i] = tg_load_relaxed_u32(p + i);
+}
+#endif
+
 /* A hint to the processor: this line will be written here. It fetches the line for writing, so that the write
  * that follows need not ask the other cores once more. (__builtin_prefetch(p, 1) only reads on the oldest
  * x86-64 processors, which is what compilers aim at; prefetchw does nothing on those that lack it.) */
 static inline void tg_prefetch_write(const void *p)
 {
-#if defined(__x86_64__)
+#if defined(__CUDA_ARCH__)
+    (void)p;
+#elif defined(__x86_64__)
     __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p));
 #else
     __builtin_prefetch(p, 1);
@@ -177,7 +311,8 @@ static inline void tg_cpu_relax(void)
 #ifdef TG_EXPLORE
     tg_explore_yield();
 #endif
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__CUDA_ARCH__)
+#elif defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ volatile("yield" ::: "memory");

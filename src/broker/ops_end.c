@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "broker/growth.h"
+#include "broker/survivors.h"
 #include "broker/waits.h"
 
 #define GRACE_MS 5000u
@@ -102,6 +103,9 @@ json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
         tg_life_touch(b, t);
     else
         tg_survivors_main_ended(b, t, w.left_known ? (int)w.left : -1);
+    t = tg_queue_by_id(&b->queue, w.id);
+    if (t && t->look != TG_LOOK_NO) /* the answer says whether the ticket goes on */
+        tg_survivors_settle(b, t);
     return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
 }
 

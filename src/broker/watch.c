@@ -19,7 +19,7 @@
 
 #define UNKNOWN_CHECK_MS 1000u
 
-#define AT_ONCE 64
+#define AT_ONCE 512
 
 struct tg_watch {
     int fd;
@@ -33,12 +33,15 @@ static void on_deaths(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     b->served_ms = tg_broker_now_ms(b);
-    int n = epoll_wait(b->deaths_fd, dead, AT_ONCE, 0); /* more of them: the set stays readable */
-    for (int i = 0; i < n; i++) {
-        struct tg_ticket *t = tg_queue_by_id(&b->queue, dead[i].data.u64);
-        if (t && t->watch && (i == 0 || tg_watch_is_dead(b, t)))
-            tg_survivors_main_ended(b, t, -1);
-    }
+    int n;
+    do { /* all of them before the one decision that follows (S6) */
+        n = epoll_wait(b->deaths_fd, dead, AT_ONCE, 0);
+        for (int i = 0; i < n; i++) {
+            struct tg_ticket *t = tg_queue_by_id(&b->queue, dead[i].data.u64);
+            if (t && t->watch && (i == 0 || tg_watch_is_dead(b, t)))
+                tg_survivors_main_ended(b, t, -1);
+        }
+    } while (n == AT_ONCE);
 }
 
 int tg_watch_init(struct tg_broker *b)

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 
+#include "engine/device_host.h"
 #include "engine/internal.h"
 
 static void hold(struct tg_engine *e, uint32_t slot)
@@ -86,6 +87,8 @@ int tg_engine_cancel(struct tg_engine *e, const struct tg_item *t)
 {
     if (!tg_item_known(e, t) || (tg_load_relaxed_u32(&e->side[t->slot].route) & TG_CELL_FOREIGN)) /* P1 */
         return -EINVAL;
+    if (e->device)
+        return tg_device_cancel(e, t);
     int r;
     hold(e, t->slot);
     do

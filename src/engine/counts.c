@@ -4,6 +4,7 @@
  * statistics summed over the workers. No item touches a shared counter. */
 #include <stdlib.h>
 
+#include "engine/device_host.h"
 #include "engine/internal.h"
 
 #define RUN_MASK 0x7FFFFFu /* bits of tg_levels_run */
@@ -136,6 +137,10 @@ void tg_engine_stats(struct tg_engine *e, struct tg_engine_stats *ret)
 {
     struct tg_hist scratch;
     struct tg_engine_stats s = {0};
+    if (e->device) {
+        tg_device_sync(e);
+        tg_device_reap(e);
+    }
     s.done = SUM(e, done);
     s.requeues = SUM(e, requeues);
     s.yields = SUM(e, yields);
@@ -173,6 +178,8 @@ uint32_t tg_engine_opcode_stats(struct tg_engine *e, struct tg_opcode_stats *ret
 {
     struct tg_hist scratch;
     uint32_t n = 0;
+    if (e->device)
+        tg_device_sync(e);
     uint32_t end = TG_KIND_FIRST_HANDLER + tg_load_acquire_u32(&e->handlers.count); /* R1 */
     for (uint32_t kind = 0; kind < end; kind++) {
         if (kind == TG_KIND_UNKNOWN)

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "engine/device_host.h"
 #include "engine/futex.h"
 #include "engine/internal.h"
 
@@ -45,6 +46,8 @@ static bool await(struct tg_engine *e, bool (*condition)(struct tg_engine *), ui
 
 int tg_engine_settle(struct tg_engine *e, uint64_t timeout_ns)
 {
+    if (e->device)
+        return tg_device_settle(e, timeout_ns);
     tg_attention_enter(e);
     bool ok = await(e, settled, tg_clock_mono_ns(), timeout_ns);
     tg_attention_leave(e);
@@ -161,7 +164,10 @@ int tg_engine_drain(struct tg_engine *e, uint64_t timeout_ns, struct tg_drain_re
     if (!e->drained) {
         stop_accepting(e);
         tg_attention_enter(e);
-        if (!await(e, all_left, start, timeout_ns)) {
+        if (e->device) {
+            r = tg_device_drain(e, start, timeout_ns);
+            e->drained = r == 0;
+        } else if (!await(e, all_left, start, timeout_ns)) {
             r = -ETIMEDOUT;
         } else {
             tg_workers_join(e);

@@ -27,7 +27,9 @@ struct tg_free {
 /* Gives n slots back, the last with the order of tg_index_fill. */
 static inline void tg_free_push_many(struct tg_free *f, const uint32_t *slots, uint32_t n)
 {
-    struct tg_index *q = tg_index_count(&f->hot) + n <= TG_HOT_SLOTS ? &f->hot : &f->cold;
+    /* A small shard is all hot: not even a look at the takers' head, which would cost them their line. */
+    bool hot = f->hot.mask < 2 * TG_HOT_SLOTS || tg_index_count(&f->hot) + n <= TG_HOT_SLOTS;
+    struct tg_index *q = hot ? &f->hot : &f->cold;
     uint64_t position = tg_index_reserve_mp(q, n);
     for (uint32_t i = 0; i + 1 < n; i++)
         tg_index_fill_early(q, position + i, slots[i]);

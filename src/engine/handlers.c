@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/device_host.h"
 #include "engine/internal.h"
 
 static int insert(struct tg_engine *e, struct tg_handler *h)
@@ -22,6 +23,8 @@ static int insert(struct tg_engine *e, struct tg_handler *h)
     } else {
         h->kind = TG_KIND_FIRST_HANDLER + t->count;
     }
+    if (e->device) /* R3 relaxed: before any line that names the kind */
+        tg_store_relaxed_u32(&e->device->kinds[h->kind], h->opcode);
     tg_store_release_ptr((void **)(void *)&t->by_kind[h->kind - TG_KIND_FIRST_HANDLER], h);
     /* R2 release: the record behind the pointer; pairs with R1 in run.c. */
     tg_store_release_ptr((void **)(void *)&t->table[i], h);
@@ -30,16 +33,15 @@ static int insert(struct tg_engine *e, struct tg_handler *h)
     return 0;
 }
 
-int tg_engine_register(struct tg_engine *e, uint32_t opcode, tg_op_handler handler, void *context)
+static int add(struct tg_engine *e, uint32_t opcode, tg_op_handler handler, void *context, uint32_t cls)
 {
-    if (!handler || !tg_opcode_is_user(opcode))
-        return -EINVAL;
     struct tg_handler *h = calloc(1, sizeof(*h));
     if (!h)
         return -ENOMEM;
     h->opcode = opcode;
     h->call = handler;
     h->context = context;
+    h->device_class = cls;
     pthread_mutex_lock(&e->handlers.lock);
     int r = insert(e, h);
     pthread_mutex_unlock(&e->handlers.lock);
@@ -48,10 +50,27 @@ int tg_engine_register(struct tg_engine *e, uint32_t opcode, tg_op_handler handl
     return r;
 }
 
+int tg_engine_register(struct tg_engine *e, uint32_t opcode, tg_op_handler handler, void *context)
+{
+    if (!handler || !tg_opcode_is_user(opcode))
+        return -EINVAL;
+    int started = e->device ? tg_device_callers_start(e) : 0;
+    return started ? started : add(e, opcode, handler, context, TG_CLASS_HOST);
+}
+
+int tg_engine_register_device(struct tg_engine *e, uint32_t opcode, enum tg_device_shape shape)
+{
+    if (!tg_opcode_is_user(opcode) || (shape != TG_DEVICE_LANE && shape != TG_DEVICE_WARP))
+        return -EINVAL;
+    return e->device ? add(e, opcode, NULL, NULL, (uint32_t)shape) : -ENOTSUP;
+}
+
 int tg_engine_set_dfa(struct tg_engine *e, const uint32_t *table, uint32_t states)
 {
     if ((table == NULL) != (states == 0))
         return -EINVAL;
+    if (e->device)
+        return tg_device_set_dfa(e, table, states);
     struct tg_dfa *dfa = calloc(1, sizeof(*dfa));
     if (!dfa)
         return -ENOMEM;
@@ -85,6 +104,8 @@ int tg_engine_observable_store(struct tg_engine *e, uint32_t index, uint32_t val
     uint32_t *word = observable(e, index);
     if (!word)
         return -EFAULT;
+    if (e->device)
+        return tg_device_word(e, TG_CONTROL_OBSERVABLE_BASE + index, value);
     tg_store_release_u32(word, value); /* O1 */
     return 0;
 }
@@ -94,7 +115,12 @@ int tg_engine_observable_add(struct tg_engine *e, uint32_t index, uint32_t value
     uint32_t *word = observable(e, index);
     if (!word)
         return -EFAULT;
-    uint32_t before = tg_add_acqrel_u32(word, value); /* O1 */
+    const uint32_t args[2] = {TG_CONTROL_OBSERVABLE_BASE + index, value};
+    struct tg_answer a;
+    int r = e->device ? tg_device_ask(e, TG_COMMAND_ADD, 0, args, 2, &a) : 0;
+    if (r)
+        return r;
+    uint32_t before = e->device ? a.value : tg_add_acqrel_u32(word, value); /* O1 */
     if (ret_before)
         *ret_before = before;
     return 0;

@@ -21,6 +21,7 @@
 #include "base/atomic.h"
 #include "base/hist.h"
 #include "engine/counts.h"
+#include "engine/device.h"
 #include "engine/free.h"
 #include "engine/index.h"
 #include "engine/ops.h"
@@ -53,19 +54,6 @@ struct tg_side {
     uint32_t route;      /* level | tenant << 8 | cell flags; by its publisher */
 };
 
-#define TG_BAD_CANCELLED TG_SLOT_STATUS_COUNT
-
-/* The last use of a slot that did not end DONE. Written by who ended it, while it holds the slot. */
-struct tg_bad_end {
-    uint64_t generation;
-    uint32_t status; /* TG_SLOT_FAULT or TG_BAD_CANCELLED; 0: never used */
-    uint32_t reason;
-    uint32_t detail;
-    uint32_t inner_op;
-    /* How it and the 63 uses before it ended, bit 0 itself: FAULT, cancelled, or (no bit) DONE. */
-    uint64_t faulted, cancelled;
-};
-
 /* The attention word of a slot. */
 #define TG_ATT_WAITER (1u << 30)  /* somebody sleeps until this slot finishes */
 #define TG_ATT_PENDING (1u << 31) /* who lets go of the last hold frees the slot */
@@ -78,7 +66,8 @@ struct tg_bad_end {
 struct tg_handler {
     uint32_t opcode;
     uint32_t kind;
-    tg_op_handler call;
+    tg_op_handler call;    /* NULL: an opcode of the device image */
+    uint32_t device_class; /* enum tg_class of that */
     void *context;
     struct tg_handler *next_replaced; /* kept until close: a worker may still look */
 };
@@ -117,7 +106,7 @@ struct tg_worker {
     uint32_t quantum;
     uint32_t blocked;  /* tenants this worker found not allowed to claim */
     uint32_t recheck;  /* the engine's recheck count when blocked was last cleared */
-    uint32_t stale;    /* claims since READY was tidied that met a bit without work */
+    uint32_t stale;    /* bits of READY without work, met since it was tidied */
     uint32_t unposted; /* items since the counters were last published */
     uint32_t clean;    /* 1: idle and all counters published; read by settle */
     uint32_t urgent_run, urgent_posted_run;
@@ -145,7 +134,10 @@ struct tg_io {
     uint32_t event;
 };
 
+struct tg_device;
+
 struct tg_engine {
+    struct tg_device *device; /* NULL: CPU workers */
     /* Set at open, read by everybody. */
     struct tg_slot *ring;
     uint32_t *control;

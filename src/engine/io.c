@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "engine/device_host.h"
 #include "engine/futex.h"
 #include "engine/internal.h"
 
@@ -70,10 +71,33 @@ void tg_io_park(struct tg_engine *e, struct tg_claimed *c, uint32_t resource)
     tg_futex_wake(&io->event, 1);
 }
 
+void tg_device_io_reap(struct tg_engine *e)
+{
+    struct tg_io *io = &e->io;
+    uint32_t cell;
+    while (tg_index_pop_mc(&e->device->io, &cell)) { /* pairs with N4 */
+        uint32_t slot = cell & TG_CELL_SLOT;
+        const struct tg_slot *s = &e->ring[slot];
+        unlist(io, slot); /* of a use that was cancelled */
+        if (tg_slot_status(s) != TG_SLOT_WAIT_IO)
+            continue;
+        if (tg_load_relaxed_u32(&s->opcode) == TG_OP_LOAD_MISS) { /* P2 */
+            io->resource[(size_t)slot * 2] = tg_load_relaxed_u32(&s->args[0]);
+            io->resource[(size_t)slot * 2 + 1] = tg_load_relaxed_u32(&s->args[1]);
+        }
+        append(io, slot);
+    }
+    /* Cancelled while they were listed. */
+    while (io->head != TG_NO_SLOT && tg_slot_status(&e->ring[io->head]) != TG_SLOT_WAIT_IO)
+        unlist(io, io->head);
+}
+
 static bool take_request(struct tg_engine *e, struct tg_io_request *ret)
 {
     struct tg_io *io = &e->io;
     pthread_mutex_lock(&io->lock);
+    if (e->device)
+        tg_device_io_reap(e);
     uint32_t slot = io->head;
     if (slot != TG_NO_SLOT) {
         unlist(io, slot);
@@ -92,7 +116,7 @@ static bool take_request(struct tg_engine *e, struct tg_io_request *ret)
 int tg_engine_io_next(struct tg_engine *e, uint64_t timeout_ns, struct tg_io_request *ret)
 {
     uint64_t start = tg_clock_mono_ns();
-    for (;;) {
+    for (uint32_t step = 0;;) {
         uint32_t seen = tg_load_seqcst_u32(&e->io.event); /* Q2 seq_cst: before the look; pairs with Q1 */
         if (take_request(e, ret))
             return 0;
@@ -101,7 +125,10 @@ int tg_engine_io_next(struct tg_engine *e, uint64_t timeout_ns, struct tg_io_req
         uint64_t spent = tg_clock_mono_ns() - start;
         if (spent >= timeout_ns)
             return -ETIMEDOUT;
-        tg_futex_wait(&e->io.event, seen, timeout_ns - spent);
+        if (e->device)
+            tg_device_pause_host(&e->io.event, seen, &step, timeout_ns - spent);
+        else
+            tg_futex_wait(&e->io.event, seen, timeout_ns - spent);
     }
 }
 
@@ -133,6 +160,8 @@ int tg_engine_io_complete(struct tg_engine *e, const struct tg_item *t, int erro
 {
     if (!tg_item_known(e, t) || error > 0)
         return -EINVAL;
+    if (e->device)
+        return tg_device_io_complete(e, t, error);
     const struct tg_fault fault = {TG_FAULT_IO, (uint32_t)error, 0};
     uint32_t slot = t->slot, route = 0;
     bool ready = false;

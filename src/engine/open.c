@@ -12,11 +12,26 @@
 
 #include <tidegate/partition.h>
 
+#include "engine/device_host.h"
 #include "engine/internal.h"
+#include "engine/open.h"
 
 #define MAX_SLOTS TG_MAX_ENCODED_RING_SLOTS
 #define BLOCK_SHIFT 4u /* slots of one shard in a row: 16, so that no line beside the ring is shared */
 #define ANY_RESIZE_SLOTS 65536u /* up to this, each queue has room for the whole ring */
+
+static _Thread_local const char *open_reason = "";
+
+int tg_open_because(int error, const char *why)
+{
+    open_reason = why;
+    return error;
+}
+
+const char *tg_engine_open_reason(void)
+{
+    return open_reason;
+}
 
 void tg_engine_options_init(struct tg_engine_options *o)
 {
@@ -51,8 +66,6 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
         memcpy(o, given, given->size);
         o->size = sizeof(*o);
     }
-    if (o->backend && strcmp(o->backend, "cpu") != 0)
-        return -ENOTSUP;
     if (o->ring) {
         if ((uintptr_t)o->ring % TG_SLOT_BYTES || o->ring_bytes % TG_SLOT_BYTES ||
             o->ring_bytes / TG_SLOT_BYTES > MAX_SLOTS)
@@ -128,7 +141,7 @@ static uint32_t shards_for(const struct tg_engine_options *o)
     return shards;
 }
 
-static int take_partitions(struct tg_engine *e, const struct tg_engine_options *o)
+int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o)
 {
     uint32_t *words = &e->control[TG_CONTROL_PRIORITY_OFFSETS_BASE];
     uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS];
@@ -187,8 +200,7 @@ static uint32_t shift_for(uint32_t cells)
     return shift;
 }
 
-/* One block of cells for all queues: zero pages that cost memory only where a tenant was active. */
-static int lay_queues(struct tg_engine *e)
+uint32_t tg_open_queue_cells(const struct tg_engine *e)
 {
     uint32_t need = e->slots;
     if (e->slots > ANY_RESIZE_SLOTS && !e->has_foreign) {
@@ -197,8 +209,14 @@ static int lay_queues(struct tg_engine *e)
             need = e->level[l].own > need ? e->level[l].own : need;
         need = need * 2 < e->slots ? need * 2 : e->slots;
     }
-    uint32_t shift = shift_for(need);
-    e->queue_cells = 1u << shift;
+    return 1u << shift_for(need);
+}
+
+/* One block of cells for all queues: zero pages that cost memory only where a tenant was active. */
+int tg_open_queues(struct tg_engine *e)
+{
+    e->queue_cells = tg_open_queue_cells(e);
+    uint32_t shift = shift_for(e->queue_cells);
     const size_t queues = TG_PRIORITY_LEVELS * TG_TENANTS;
     e->queue_bytes = queues * e->queue_cells * sizeof(uint32_t);
     e->queue_memory = mmap(NULL, e->queue_bytes, PROT_READ | PROT_WRITE,
@@ -218,7 +236,7 @@ static int lay_queues(struct tg_engine *e)
     return 0;
 }
 
-static int lay_sides(struct tg_engine *e)
+int tg_open_sides(struct tg_engine *e)
 {
     e->side = calloc(e->slots, sizeof(*e->side));
     e->attention_of = calloc(e->slots, sizeof(*e->attention_of));
@@ -239,12 +257,8 @@ static int lay_sides(struct tg_engine *e)
     return tg_io_open(e);
 }
 
-static int lay_workers(struct tg_engine *e)
+int tg_open_workers(struct tg_engine *e)
 {
-    e->workers = aligned_alloc(64, e->worker_count * sizeof(*e->workers));
-    if (!e->workers)
-        return -ENOMEM;
-    memset(e->workers, 0, e->worker_count * sizeof(*e->workers));
     for (uint32_t i = 0; i < e->worker_count; i++) {
         struct tg_worker *w = &e->workers[i];
         w->engine = e;
@@ -259,6 +273,22 @@ static int lay_workers(struct tg_engine *e)
         }
     }
     return 0;
+}
+
+void tg_open_workers_free(struct tg_engine *e)
+{
+    for (uint32_t i = 0; e->workers && i < e->worker_count; i++)
+        if (e->workers[i].hists)
+            munmap(e->workers[i].hists, TG_HISTS * sizeof(struct tg_hist));
+}
+
+static int lay_workers(struct tg_engine *e)
+{
+    e->workers = aligned_alloc(64, e->worker_count * sizeof(*e->workers));
+    if (!e->workers)
+        return -ENOMEM;
+    memset(e->workers, 0, e->worker_count * sizeof(*e->workers));
+    return tg_open_workers(e);
 }
 
 static void set_sampling(struct tg_engine *e, uint32_t every)
@@ -303,9 +333,8 @@ void tg_workers_join(struct tg_engine *e)
 void tg_engine_free(struct tg_engine *e)
 {
     tg_engine_drop_kernel(e);
-    for (uint32_t i = 0; e->workers && i < e->worker_count; i++)
-        if (e->workers[i].hists)
-            munmap(e->workers[i].hists, TG_HISTS * sizeof(struct tg_hist));
+    tg_device_free(e);
+    tg_open_workers_free(e);
     free(e->workers);
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         free(e->level[l].queue);
@@ -337,7 +366,7 @@ void tg_engine_free(struct tg_engine *e)
     free(e);
 }
 
-static int build(struct tg_engine *e, const struct tg_engine_options *o)
+static void build_base(struct tg_engine *e, const struct tg_engine_options *o)
 {
     e->flags = o->flags;
     e->worker_count = o->workers;
@@ -347,19 +376,23 @@ static int build(struct tg_engine *e, const struct tg_engine_options *o)
     e->accepting = 1;
     e->serve_wake = -1;
     set_sampling(e, o->latency_every);
+}
+
+static int build(struct tg_engine *e, const struct tg_engine_options *o)
+{
     int r = take_ring(e, o);
     if (!r)
         r = take_control(e, o);
     if (!r)
         r = take_log(e, o);
     if (!r)
-        r = take_partitions(e, o);
+        r = tg_open_partitions(e, o);
     if (!r)
-        r = lay_queues(e);
+        r = tg_open_queues(e);
     if (!r)
         r = tg_free_lay(e, shards_for(o), BLOCK_SHIFT);
     if (!r)
-        r = lay_sides(e);
+        r = tg_open_sides(e);
     return r ? r : lay_workers(e);
 }
 
@@ -381,10 +414,29 @@ static int start(struct tg_engine *e, const struct tg_engine_options *o)
     return r;
 }
 
+/* The links to devices there are; the emulator is linked into tests only. */
+extern const struct tg_link tg_link_emulated __attribute__((weak));
+
+static int find_link(const char *backend, const struct tg_link **ret_link)
+{
+    *ret_link = NULL;
+    if (!backend || strcmp(backend, "cpu") == 0)
+        return 0;
+    if (strncmp(backend, "cuda", 4) == 0 && (backend[4] == '\0' || backend[4] == ':'))
+        *ret_link = &tg_link_cuda;
+    else if (strcmp(backend, "emulated") == 0 && &tg_link_emulated)
+        *ret_link = &tg_link_emulated;
+    return *ret_link ? 0 : tg_open_because(-ENOTSUP, "no such backend");
+}
+
 int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret_engine)
 {
     struct tg_engine_options o;
+    const struct tg_link *link = NULL;
+    open_reason = "";
     int r = take_options(given, &o);
+    if (!r)
+        r = find_link(o.backend, &link);
     if (r)
         return r;
     struct tg_engine *e = aligned_alloc(64, sizeof(*e));
@@ -397,8 +449,9 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     pthread_mutex_init(&e->serve_lock, NULL);
     pthread_mutex_init(&e->io.lock, NULL);
     pthread_mutex_init(&e->handlers.lock, NULL);
-    r = build(e, &o);
-    if (!r)
+    build_base(e, &o);
+    r = link ? tg_device_open(e, &o, link) : build(e, &o);
+    if (!r && !link)
         r = start(e, &o);
     if (r) {
         tg_engine_free(e);

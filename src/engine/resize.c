@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "engine/device_host.h"
 #include "engine/futex.h"
 #include "engine/internal.h"
 
@@ -81,6 +82,8 @@ static void sift_queue(struct tg_engine *e, struct tg_index *q)
 /* Takes what lies in the free queues through the hands of this thread once. */
 static void sift(struct tg_engine *e)
 {
+    if (e->device)
+        tg_device_reap(e);
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         for (uint32_t s = 0; s < e->shards; s++) {
             sift_queue(e, &e->level[l].free[s].hot);
@@ -113,6 +116,8 @@ static void borders(struct tg_engine *e, const uint32_t *offsets)
     for (uint32_t i = 0; i < TG_CONTROL_PRIORITY_OFFSETS_SLOTS; i++)
         tg_store_seqcst_u32(&words[i], offsets[i]);
     tg_add_seqcst_u32(&e->control[TG_EXT_PARTITION_SEQ], 1); /* X3: even, after them */
+    for (uint32_t i = 0; e->device && i < TG_CONTROL_PRIORITY_OFFSETS_SLOTS; i++)
+        tg_device_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + i, offsets[i]); /* the same in its own copy */
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
         tg_store_relaxed_u32(&e->level[l].first, offsets[l]); /* P0 */
         tg_store_relaxed_u32(&e->level[l].own, offsets[l + 1] - offsets[l]);

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "engine/device_host.h"
 #include "engine/internal.h"
 
 static int fault_of(struct tg_fault *fault, uint32_t reason, uint32_t detail)
@@ -199,6 +200,9 @@ static int run_packed(struct tg_worker *w, struct tg_claimed *c, const struct tg
             /* An inner op cannot run again alone. */
             if (r != TG_OP_FINISHED)
                 return fault_of(fault, TG_FAULT_PACKED, i);
+        } else if (w->engine->device && (opcode != TG_OP_BATCH_FENCE || args[0] == 0)) {
+            if (!tg_device_execute(w->engine, opcode, args, fault))
+                return TG_RAN_FAULT;
         } else if (opcode == TG_OP_BATCH_FENCE && args[0] == 0) {
             tg_store_relaxed_u32(&w->engine->control[TG_CONTROL_OBSERVABLE_BASE], args[1]); /* O1 */
             tg_add_acqrel_u32(&w->engine->control[TG_CONTROL_EPOCH], 1);                    /* O3 */

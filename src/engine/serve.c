@@ -404,6 +404,8 @@ static int start(struct tg_server *s)
 int tg_engine_serve(struct tg_engine *e, const char *path, const struct tg_serve_options *options,
                     struct tg_server **ret_server)
 {
+    if (e->device)
+        return -ENOTSUP;
     struct tg_server *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;

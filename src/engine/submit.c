@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "engine/device_host.h"
 #include "engine/internal.h"
 
 #define PREFETCH_AHEAD 12 /* slots; see PREFETCH_FAR in claim.c */
@@ -61,11 +62,14 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
 {
     const struct tg_index *q = NULL;
     uint32_t got = 0;
+    if (e->device)
+        got = tg_device_take(e, level, n, slots) ? n : 0;
     /* Who wants several looks first: slots that are taken and given back are missed by others meanwhile. */
-    if (n == 1 || tg_free_count(e, level) >= n)
+    else if (n == 1 || tg_free_count(e, level) >= n)
         got = pop_slots(e, level, n, slots, &q);
     if (got < n) {
-        give_back(e, slots, got);
+        if (!e->device)
+            give_back(e, slots, got);
         /* G2 again, so that a closed engine is not reported as a full one. */
         if (!tg_load_seqcst_u32(&e->accepting))
             return -ESHUTDOWN;
@@ -75,6 +79,12 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
     /* G2 seq_cst: after the pop (I5). A drain that did not see the slot missing stored 0 before (G1), so
      * that this reads it. */
     if (!tg_load_seqcst_u32(&e->accepting)) {
+        give_back(e, slots, n);
+        return -ESHUTDOWN;
+    }
+    /* G3 acquire: a SHUTDOWN that the device obeyed. */
+    if (e->device && tg_load_acquire_u32(&e->control[TG_CONTROL_SHUTDOWN])) {
+        tg_store_seqcst_u32(&e->accepting, 0); /* G1 */
         give_back(e, slots, n);
         return -ESHUTDOWN;
     }
@@ -90,6 +100,8 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
         }
     }
     uint32_t next;
+    if (e->device)
+        q = &e->device->free[level];
     if (tg_index_ahead(q, PREFETCH_AHEAD, &next)) {
         tg_prefetch_write(&e->ring[next]);
         tg_prefetch_write(&e->side[next]);
@@ -108,6 +120,8 @@ void tg_ready_set(struct tg_engine *e, uint32_t level, uint32_t tenant)
 /* Marks, then wakes: what every publication ends with. */
 static void announce(struct tg_engine *e, uint32_t level, uint32_t tenant)
 {
+    if (e->device)
+        return;
     if (!(e->flags & TG_ENGINE_SCAN))
         tg_ready_set(e, level, tenant);
     tg_wake_one(e);
@@ -116,8 +130,15 @@ static void announce(struct tg_engine *e, uint32_t level, uint32_t tenant)
 /* Fills a position that was reserved; scanning workers use no entries. */
 static void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, uint32_t cell)
 {
-    if (!(e->flags & TG_ENGINE_SCAN))
+    if (!(e->flags & TG_ENGINE_SCAN) && !e->device)
         tg_index_fill(q, position, cell);
+}
+
+/* Positions of the queue that the items will stand in: a tenant's of the level, or the level's of the device.
+ */
+static uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t level, uint32_t n)
+{
+    return e->device ? tg_device_reserve(e, level, n) : tg_index_reserve_mp(q, n);
 }
 
 /* Writes one slot and publishes it; the queue entry is the caller's. */
@@ -141,6 +162,9 @@ static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position
     tg_store_relaxed_u32(&side->route, tg_route(level, tenant, flags));
     tg_slot_write_payload(&e->ring[slot], opcode, tenant, level, args, arg_count);
     tg_slot_publish(&e->ring[slot]);
+    if (e->device)
+        tg_device_line(e, level, position, slot, tenant, opcode, args, arg_count, fence,
+                       (flags & TG_CELL_SAMPLED) != 0);
     return slot | flags;
 }
 
@@ -155,7 +179,7 @@ static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint
     struct tg_index *q = tg_queue(e, level, tenant);
     if (opcode == TG_OP_BATCH_FENCE)
         tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */
-    uint64_t position = tg_index_reserve_mp(q, 1);
+    uint64_t position = reserve(e, q, level, 1);
     struct tg_item ticket = {e->side[slot].generation + 1, slot, 0};
     uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT, served);
     enter(e, q, position, cell);
@@ -198,7 +222,7 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
                         struct tg_item *ret_items)
 {
     struct tg_index *q = tg_queue(e, level, tenant);
-    uint64_t position = tg_index_reserve_mp(q, n);
+    uint64_t position = reserve(e, q, level, n);
     for (uint32_t i = 0; i < n; i++) {
         if (i + PREFETCH_AHEAD < n)
             tg_prefetch_write(&e->ring[slots[i + PREFETCH_AHEAD]]);
@@ -208,7 +232,7 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
             ret_items[i] = (struct tg_item){e->side[slots[i]].generation + 1, slots[i], 0};
         uint32_t cell = write_slot(e, slots[i], position + i, tenant, level, items[i].opcode, items[i].args,
                                    items[i].arg_count, fence, NULL);
-        if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN))
+        if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN) && !e->device)
             tg_index_fill_early(q, position + i, cell);
         else
             enter(e, q, position + i, cell);
@@ -247,7 +271,7 @@ static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, cons
             const uint32_t args[2] = {count, tag};
             struct tg_item ticket = {e->side[fence].generation + 1, fence, 0};
             struct tg_index *q = tg_queue(e, level, tenant);
-            uint64_t position = tg_index_reserve_mp(q, 1);
+            uint64_t position = reserve(e, q, level, 1);
             uint32_t cell =
                 write_slot(e, fence, position, tenant, level, TG_OP_BATCH_FENCE, args, 2, TG_NO_SLOT, NULL);
             enter(e, q, position, cell);

@@ -4,6 +4,7 @@
  * within 64 items, or when the poller looks. */
 #include <errno.h>
 
+#include "engine/device_host.h"
 #include "engine/internal.h"
 
 static void changed(struct tg_engine *e)
@@ -16,6 +17,9 @@ int tg_engine_set_tenant(struct tg_engine *e, uint32_t tenant, int on)
 {
     if (!tg_tenant_in_table(tenant))
         return -EINVAL;
+    if (e->device)
+        return tg_device_word(e, TG_CONTROL_TENANT_MASKS + tenant,
+                              on ? TG_TENANT_MASK_ALL : TG_TENANT_MASK_NONE);
     /* A2 seq_cst: before the look at who sleeps; pairs with A1. */
     tg_store_seqcst_u32(&e->control[TG_CONTROL_TENANT_MASKS + tenant],
                         on ? TG_TENANT_MASK_ALL : TG_TENANT_MASK_NONE);
@@ -27,6 +31,8 @@ int tg_engine_set_quota(struct tg_engine *e, uint32_t tenant, uint32_t quota)
 {
     if (!tg_tenant_in_table(tenant))
         return -EINVAL;
+    if (e->device)
+        return tg_device_word(e, TG_CONTROL_TENANT_QUOTA_BASE + tenant, quota);
     tg_store_seqcst_u32(&e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant], quota); /* A2 */
     changed(e);
     return 0;

@@ -16,6 +16,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "engine/device_host.h"
 #include "engine/futex.h"
 #include "engine/internal.h"
 
@@ -94,6 +95,8 @@ int tg_engine_wait(struct tg_engine *e, const struct tg_item *t, uint64_t timeou
     int r = tg_engine_poll(e, t);
     if (r != -EINPROGRESS)
         return r;
+    if (e->device)
+        return tg_device_wait(e, t, timeout_ns);
     for (uint32_t i = 0; i < SPIN_LOOKS && timeout_ns != 0 && e->spin_us != 0; i++) {
         if (i % YIELD_EVERY == YIELD_EVERY - 1)
             sched_yield(); /* the worker may be waiting for this very core */
@@ -129,18 +132,25 @@ int tg_engine_wait_space(struct tg_engine *e, uint32_t priority, uint64_t timeou
     uint64_t start = tg_clock_mono_ns();
     int r;
     tg_attention_enter(e);
-    for (;;) {
+    for (uint32_t step = 0;;) {
+        uint32_t ignored;
         uint32_t seen = tg_load_seqcst_u32(&e->space_event); /* D2 seq_cst: before the look; pairs with D1 */
         if (!tg_load_seqcst_u32(&e->accepting))
             r = -ESHUTDOWN; /* G2 */
-        else if (tg_free_some(e, priority))
+        else if (tg_free_some(e, priority) ||
+                 (e->device && tg_index_peek(&e->device->free[priority], &ignored)))
             r = 0;
         else if (tg_load_relaxed_u32(&e->level[priority].own) == 0)
             r = -ENOSPC; /* P0 */
         else if (tg_clock_mono_ns() - start >= timeout_ns)
             r = -ETIMEDOUT;
         else {
-            tg_futex_wait(&e->space_event, seen, timeout_ns - (tg_clock_mono_ns() - start));
+            uint64_t spent = tg_clock_mono_ns() - start;
+            uint64_t left = spent < timeout_ns ? timeout_ns - spent : 0;
+            if (e->device)
+                tg_device_pause_host(&e->space_event, seen, &step, left);
+            else
+                tg_futex_wait(&e->space_event, seen, left);
             continue;
         }
         break;
@@ -184,6 +194,7 @@ const char *tg_fault_text(uint32_t reason)
         "the slot's tenant or priority changed after publication",
         "the handler ended its thread",
         "the server did not take the client's item",
+        "the device died while the item ran",
     };
     return reason < sizeof(text) / sizeof(text[0]) ? text[reason] : "unknown reason";
 }

@@ -3,22 +3,16 @@
 #include <tidegate/ring.h>
 
 #include "ring/bytes.h"
+#include "ring/packed.h"
 
 #define PAYLOAD_BYTES (TG_ARGS_PER_SLOT * TG_WORD_BYTES)
-
-/* Words taken by the metadata of n operations. */
-static size_t metadata_words(size_t op_count)
-{
-    const size_t bytes = TG_PACKED_HEADER_BYTES + TG_PACKED_OP_BYTES * op_count;
-    return (bytes + TG_WORD_BYTES - 1) / TG_WORD_BYTES;
-}
 
 /* Do the operations fit one slot? *ret_arg_words is what their arguments take together. */
 static bool fits(const struct tg_packed_op *ops, size_t op_count, size_t *ret_arg_words)
 {
     if (op_count > TG_PACKED_MAX_OPS)
         return false;
-    const size_t room = TG_ARGS_PER_SLOT - metadata_words(op_count);
+    const size_t room = TG_ARGS_PER_SLOT - tg_packed_metadata_words((uint32_t)op_count);
     size_t arg_words = 0;
     for (size_t i = 0; i < op_count; i++) {
         if (ops[i].arg_count > room - arg_words)
@@ -37,7 +31,7 @@ int tg_packed_encode(const struct tg_packed_op *ops, size_t op_count, uint32_t r
     unsigned char payload[PAYLOAD_BYTES] = {0};
     payload[TG_PACKED_COUNT_BYTE] = (unsigned char)op_count;
     payload[TG_PACKED_ARG_WORDS_BYTE] = (unsigned char)arg_words;
-    const size_t base = metadata_words(op_count);
+    const size_t base = tg_packed_metadata_words((uint32_t)op_count);
     size_t offset = 0;
     for (size_t i = 0; i < op_count; i++) {
         unsigned char *entry = payload + TG_PACKED_HEADER_BYTES + TG_PACKED_OP_BYTES * i;
@@ -53,25 +47,9 @@ int tg_packed_encode(const struct tg_packed_op *ops, size_t op_count, uint32_t r
 
 int tg_packed_decode(const uint32_t args[TG_ARGS_PER_SLOT], struct tg_packed_view *ret_view)
 {
-    unsigned char payload[PAYLOAD_BYTES];
-    for (size_t i = 0; i < TG_ARGS_PER_SLOT; i++)
-        tg_put_word(payload, i, args[i]);
-    const size_t op_count = payload[TG_PACKED_COUNT_BYTE];
-    const size_t arg_words = payload[TG_PACKED_ARG_WORDS_BYTE];
-    if (op_count > TG_PACKED_MAX_OPS || metadata_words(op_count) + arg_words > TG_ARGS_PER_SLOT)
+    struct tg_packed_view view = {0};
+    if (!tg_packed_look(args, &view))
         return TG_BACKEND;
-    struct tg_packed_view view = {.op_count = (uint32_t)op_count};
-    const size_t base = metadata_words(op_count);
-    size_t end = arg_words; /* of the arguments of operation i, going down */
-    for (size_t i = op_count; i-- > 0;) {
-        const unsigned char *entry = payload + TG_PACKED_HEADER_BYTES + TG_PACKED_OP_BYTES * i;
-        if (entry[1] > end)
-            return TG_BACKEND;
-        view.op_id[i] = entry[0];
-        view.first[i] = (uint8_t)(base + entry[1]);
-        view.words[i] = (uint8_t)(end - entry[1]);
-        end = entry[1];
-    }
     *ret_view = view;
     return 0;
 }

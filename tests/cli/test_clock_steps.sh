@@ -95,6 +95,7 @@ u13_a_running_command_is_not_older_than_it_is() {
 u13_the_status_of_what_has_just_ended_is_awaited() {
   local wrapper id waiter code=0 begin
   # A wrapper that can tell nothing as long as it is stopped.
+  begin=$(mono_ms)
   in_background "$TG" run -q -m 10 -- sh -c 'kill -STOP $PPID; exit 7'
   wrapper=$BG
   until_true 10 row_of_the_end >/dev/null || fail "the command does not end"
@@ -103,7 +104,12 @@ u13_the_status_of_what_has_just_ended_is_awaited() {
   in_background "$TG" wait "$id"
   waiter=$BG
   sleep 0.3
-  ended "$waiter" && fail "wait does not wait for the word"
+  if ended "$waiter"; then # 5 s after the end it need not any more
+    [ $(($(mono_ms) - begin)) -gt 4500 ] || fail "wait does not wait for the word"
+    echo "  SKIPPED: the machine is too busy to ask within 5 s" >&2
+    kill -CONT "$wrapper"
+    return
+  fi
   kill -CONT "$wrapper"
   wait "$waiter" || code=$?
   [ $code = 7 ] || fail "wait exits $code"

@@ -81,9 +81,9 @@ static void e2_slots_on_the_move_are_handed_over_at_once(void)
     for (uint32_t s = 0; s < 40; s++)
         tg_store_release_u8(&e->home[s], (uint8_t)(level | TG_HOME_MOVING));
     tg_store_seqcst_u32(&e->resizing, 1);
-    uint64_t free_slots = tg_index_count(&e->level[level].free);
+    uint64_t free_slots = tg_free_count(e, level);
     CHECK_EQ(tg_engine_submit(e, 0, level, TG_OP_NOP, NULL, 0, NULL), -EAGAIN);
-    CHECK_EQ(tg_index_count(&e->level[level].free), free_slots - 1);
+    CHECK_EQ(tg_free_count(e, level), free_slots - 1);
     CHECK_EQ(tg_engine_cancel(e, &t[0]), 0);
     CHECK_EQ(tg_engine_set_tenant(e, 9, 1), 0);
     CHECK_EQ(tg_engine_wait(e, &t[1], LIMIT), 0);
@@ -92,14 +92,14 @@ static void e2_slots_on_the_move_are_handed_over_at_once(void)
         while (!(tg_load_acquire_u8(&e->home[t[i].slot]) & TG_HOME_GOT))
             CHECK(tg_clock_mono_ns() < end);
     }
-    CHECK_EQ(tg_index_count(&e->level[level].free), free_slots - 1);
+    CHECK_EQ(tg_free_count(e, level), free_slots - 1);
     /* Called off. */
     tg_store_seqcst_u32(&e->resizing, 0);
     for (uint32_t s = 0; s < 40; s++)
         if (tg_exchange_acqrel_u8(&e->home[s], (uint8_t)level) & TG_HOME_GOT)
             tg_slot_release(e, NULL, s);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
-    CHECK_EQ(tg_index_count(&e->level[level].free), 40);
+    CHECK_EQ(tg_free_count(e, level), 40);
     test_close(e);
 }
 

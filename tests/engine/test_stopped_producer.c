@@ -18,7 +18,7 @@ static void a_stopped_producer_hides_its_own_queue_only(void)
     struct tg_index *q = tg_queue(e, LEVEL, TENANT);
     uint32_t slot;
     /* What tg_engine_submit did when it was stopped: a slot, a place, no entry. */
-    CHECK(tg_index_pop_mc(&e->level[LEVEL].free, &slot));
+    CHECK(tg_free_pop(e->level[LEVEL].free, &slot, &(const struct tg_index *){NULL}));
     uint64_t place = tg_index_reserve_mp(q, 1);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(tg_engine_submit(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind[i]), 0);
@@ -59,7 +59,7 @@ static void it_goes_on_and_everything_runs(void)
     struct tg_item behind;
     struct tg_index *q = tg_queue(e, LEVEL, TENANT);
     uint32_t slot;
-    CHECK(tg_index_pop_mc(&e->level[LEVEL].free, &slot));
+    CHECK(tg_free_pop(e->level[LEVEL].free, &slot, &(const struct tg_index *){NULL}));
     uint64_t place = tg_index_reserve_mp(q, 1);
     CHECK_EQ(tg_engine_submit(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind), 0);
     CHECK_EQ(tg_engine_wait(e, &behind, SECOND / 50), -ETIMEDOUT);

@@ -296,19 +296,27 @@ static void e1_dying_worker_loses_nothing(void)
     test_close(e);
 }
 
+static int nothing(void *context, struct tg_op *op)
+{
+    (void)context;
+    (void)op;
+    return TG_OP_FINISHED;
+}
+
 static void space_is_announced(void)
 {
     struct tg_engine *e = test_engine(25, 1);
     struct gate g;
     gate_close(&g, e, TG_PRIORITY_CRITICAL);
+    CHECK_EQ(tg_engine_register(e, OP_COUNT, nothing, NULL), 0);
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL), 0);
-    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL), -EAGAIN);
+        CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), 0);
+    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), -EAGAIN);
     CHECK_EQ(tg_engine_wait_space(e, TG_PRIORITY_LOW, SECOND / 100), -ETIMEDOUT);
     CHECK_EQ(tg_engine_wait_space(e, TG_PRIORITY_HIGH, SECOND / 100), 0);
     gate_open(&g);
     CHECK_EQ(tg_engine_wait_space(e, TG_PRIORITY_LOW, LIMIT), 0);
-    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL), 0);
+    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), 0);
     test_close(e);
 }
 

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The backend "cuda": the way to a GPU through NVIDIA's driver, which is opened at run time (libcuda.so.1),
+ * so that the library loads and works without it. It knows memory, streams and the start of the kernel; no
+ * item passes through here. No header of a CUDA toolkit is needed; the kernel's image comes from nvcc where
+ * there is one (cmake/cuda.cmake), else this backend says that it was built without.
+ *
+ * Living with the rest of CUDA: the device's primary context (the one the CUDA runtime uses) is retained and
+ * made current only during a call; a stream of its own that waits for nobody; modules are loaded eagerly,
+ * because a lazy load may wait for a kernel that never ends.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "engine/device_host.h"
+#include "engine/futex.h"
+
+#define CUDA_SUCCESS 0
+#define CUDA_NOT_READY 600
+#define ATTRIBUTE_MULTIPROCESSORS 16
+#define ATTRIBUTE_COOPERATIVE 95
+#define HOST_PORTABLE 1u
+#define HOST_DEVICEMAP 2u
+#define STREAM_NON_BLOCKING 1u
+#define MOST_BLOCKS 512u
+#define MOST_MEMORY 64u
+#define CLOSE_NS UINT64_C(5000000000)
+
+/* The kernel's image; a build without nvcc has none. */
+#ifdef TG_CUDA_IMAGE
+extern const unsigned char tg_cuda_image[];
+static const unsigned char *const built_in_image = tg_cuda_image;
+#else
+static const unsigned char *const built_in_image = NULL;
+#endif
+
+typedef int result_t;
+typedef int device_t;
+typedef unsigned long long pointer_t;
+
+/* The functions of the driver that are used, by their names in libcuda.so.1. */
+struct driver {
+    void *library;
+    result_t (*init)(unsigned);
+    result_t (*device_count)(int *);
+    result_t (*device_get)(device_t *, int);
+    result_t (*device_attribute)(int *, int, device_t);
+    result_t (*context_retain)(void **, device_t);
+    result_t (*context_release)(device_t);
+    result_t (*context_push)(void *);
+    result_t (*context_pop)(void **);
+    result_t (*module_load)(void **, const void *);
+    result_t (*module_unload)(void *);
+    result_t (*module_function)(void **, void *, const char *);
+    result_t (*module_global)(pointer_t *, size_t *, void *, const char *);
+    result_t (*host_alloc)(void **, size_t, unsigned);
+    result_t (*host_free)(void *);
+    result_t (*mem_alloc)(pointer_t *, size_t);
+    result_t (*mem_free)(pointer_t);
+    result_t (*memset8)(pointer_t, unsigned char, size_t, void *);
+    result_t (*copy_to)(pointer_t, const void *, size_t, void *);
+    result_t (*stream_create)(void **, unsigned, int);
+    result_t (*stream_destroy)(void *);
+    result_t (*stream_query)(void *);
+    result_t (*stream_wait)(void *);
+    result_t (*priority_range)(int *, int *);
+    result_t (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+                       void **);
+};
+
+static const struct {
+    const char *name;
+    size_t at;
+} names[] = {
+    {"cuInit", offsetof(struct driver, init)},
+    {"cuDeviceGetCount", offsetof(struct driver, device_count)},
+    {"cuDeviceGet", offsetof(struct driver, device_get)},
+    {"cuDeviceGetAttribute", offsetof(struct driver, device_attribute)},
+    {"cuDevicePrimaryCtxRetain", offsetof(struct driver, context_retain)},
+    {"cuDevicePrimaryCtxRelease_v2", offsetof(struct driver, context_release)},
+    {"cuCtxPushCurrent_v2", offsetof(struct driver, context_push)},
+    {"cuCtxPopCurrent_v2", offsetof(struct driver, context_pop)},
+    {"cuModuleLoadData", offsetof(struct driver, module_load)},
+    {"cuModuleUnload", offsetof(struct driver, module_unload)},
+    {"cuModuleGetFunction", offsetof(struct driver, module_function)},
+    {"cuModuleGetGlobal_v2", offsetof(struct driver, module_global)},
+    {"cuMemHostAlloc", offsetof(struct driver, host_alloc)},
+    {"cuMemFreeHost", offsetof(struct driver, host_free)},
+    {"cuMemAlloc_v2", offsetof(struct driver, mem_alloc)},
+    {"cuMemFree_v2", offsetof(struct driver, mem_free)},
+    {"cuMemsetD8Async", offsetof(struct driver, memset8)},
+    {"cuMemcpyHtoDAsync_v2", offsetof(struct driver, copy_to)},
+    {"cuStreamCreateWithPriority", offsetof(struct driver, stream_create)},
+    {"cuStreamDestroy_v2", offsetof(struct driver, stream_destroy)},
+    {"cuStreamQuery", offsetof(struct driver, stream_query)},
+    {"cuStreamSynchronize", offsetof(struct driver, stream_wait)},
+    {"cuCtxGetStreamPriorityRange", offsetof(struct driver, priority_range)},
+    {"cuLaunchCooperativeKernel", offsetof(struct driver, launch)},
+};
+
+static struct driver driver; /* filled once, under driver_lock */
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct cuda {
+    device_t device;
+    void *context, *module, *kernel, *stream, *copies;
+    void *host[MOST_MEMORY];
+    pointer_t memory[MOST_MEMORY];
+    uint32_t host_count, memory_count;
+    uint32_t blocks;
+    pthread_mutex_t lock;
+    bool started;
+};
+
+/* driver_lock is held. */
+static int load_driver(const char **ret_why)
+{
+    if (driver.library)
+        return 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (!library) {
+        *ret_why = "no NVIDIA driver: libcuda.so.1 cannot be opened";
+        return -ENODEV;
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        void *function = dlsym(library, names[i].name);
+        if (!function) {
+            *ret_why = "the NVIDIA driver is too old: it lacks a function that is needed";
+            dlclose(library);
+            return -ENODEV;
+        }
+        memcpy((char *)&driver + names[i].at, &function, sizeof(function));
+    }
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    if (driver.init(0) != CUDA_SUCCESS) {
+        *ret_why = "the NVIDIA driver does not start (cuInit): no usable GPU";
+        dlclose(library);
+        return -ENODEV;
+    }
+    driver.library = library;
+    return 0;
+}
+
+static int device_number(const char *backend, uint64_t *ret_number)
+{
+    *ret_number = 0;
+    if (backend[4] == '\0')
+        return 0;
+    return tg_parse_u64(backend + 5, 0, 1023, ret_number);
+}
+
+static void enter(struct cuda *c)
+{
+    driver.context_push(c->context);
+}
+
+static void leave(void)
+{
+    void *ignored;
+    driver.context_pop(&ignored);
+}
+
+static void cuda_close(void *state);
+
+static int find_device(struct cuda *c, const char *backend, const char **ret_why)
+{
+    uint64_t number;
+    int count = 0;
+    int cooperative = 0;
+    if (device_number(backend, &number) != 0) {
+        *ret_why = "the device after \"cuda:\" is no number";
+        return -EINVAL;
+    }
+    if (driver.device_count(&count) != CUDA_SUCCESS || number >= (uint64_t)count ||
+        driver.device_get(&c->device, (int)number) != CUDA_SUCCESS) {
+        *ret_why = "no such GPU";
+        return -ENODEV;
+    }
+    driver.device_attribute(&cooperative, ATTRIBUTE_COOPERATIVE, c->device);
+    if (!cooperative) {
+        *ret_why = "the GPU has no cooperative launch, on which the engine's progress rests";
+        return -ENODEV;
+    }
+    if (driver.context_retain(&c->context, c->device) != CUDA_SUCCESS) {
+        *ret_why = "the GPU's context cannot be had: another process may hold it, or an earlier fault";
+        return -ENODEV;
+    }
+    return 0;
+}
+
+static int prepare(struct cuda *c, const struct tg_engine_options *o, const char **ret_why)
+{
+    int least = 0;
+    int greatest = 0;
+    const void *image = o->device_image ? o->device_image : built_in_image;
+    driver.priority_range(&least, &greatest);
+    if (driver.module_load(&c->module, image) != CUDA_SUCCESS ||
+        driver.module_function(&c->kernel, c->module, "tg_engine_kernel") != CUDA_SUCCESS) {
+        *ret_why =
+            "the driver refuses the kernel's image: a GPU older than sm_80, or another program's image";
+        return -ENODEV;
+    }
+    if (driver.stream_create(&c->stream, STREAM_NON_BLOCKING, greatest) != CUDA_SUCCESS ||
+        driver.stream_create(&c->copies, STREAM_NON_BLOCKING, greatest) != CUDA_SUCCESS) {
+        *ret_why = "the driver gives no stream";
+        return -ENODEV;
+    }
+    return 0;
+}
+
+static int cuda_open(const struct tg_engine_options *o, void **ret_state, const char **ret_why)
+{
+    if (!built_in_image && !o->device_image) {
+        *ret_why = "built without nvcc: the library has no kernel for a GPU";
+        return -ENOTSUP;
+    }
+    pthread_mutex_lock(&driver_lock);
+    int r = load_driver(ret_why);
+    pthread_mutex_unlock(&driver_lock);
+    if (r)
+        return r;
+    struct cuda *c = calloc(1, sizeof(*c));
+    if (!c)
+        return -ENOMEM;
+    pthread_mutex_init(&c->lock, NULL);
+    r = find_device(c, o->backend, ret_why);
+    if (!r) {
+        enter(c);
+        r = prepare(c, o, ret_why);
+        leave();
+    }
+    if (r)
+        cuda_close(c);
+    else
+        *ret_state = c;
+    return r;
+}
+
+static void *host_memory(void *state, size_t bytes)
+{
+    struct cuda *c = state;
+    void *p = NULL;
+    pthread_mutex_lock(&c->lock);
+    enter(c);
+    if (c->host_count < MOST_MEMORY &&
+        driver.host_alloc(&p, bytes, HOST_PORTABLE | HOST_DEVICEMAP) == CUDA_SUCCESS) {
+        memset(p, 0, bytes);
+        c->host[c->host_count++] = p;
+    } else {
+        p = NULL;
+    }
+    leave();
+    pthread_mutex_unlock(&c->lock);
+    return p;
+}
+
+static void *device_memory(void *state, size_t bytes)
+{
+    struct cuda *c = state;
+    pointer_t p = 0;
+    pthread_mutex_lock(&c->lock);
+    enter(c);
+    if (c->memory_count < MOST_MEMORY && driver.mem_alloc(&p, bytes) == CUDA_SUCCESS) {
+        c->memory[c->memory_count++] = p;
+        if (driver.memset8(p, 0, bytes, c->copies) != CUDA_SUCCESS ||
+            driver.stream_wait(c->copies) != CUDA_SUCCESS)
+            p = 0;
+    } else {
+        p = 0;
+    }
+    leave();
+    pthread_mutex_unlock(&c->lock);
+    return (void *)(uintptr_t)p;
+}
+
+static int upload(void *state, void *to, const void *from, size_t bytes)
+{
+    struct cuda *c = state;
+    enter(c);
+    bool ok = driver.copy_to((pointer_t)(uintptr_t)to, from, bytes, c->copies) == CUDA_SUCCESS &&
+              driver.stream_wait(c->copies) == CUDA_SUCCESS;
+    leave();
+    return ok ? 0 : -EIO;
+}
+
+static uint32_t workers(void *state, uint32_t wanted)
+{
+    struct cuda *c = state;
+    int multiprocessors = 1;
+    driver.device_attribute(&multiprocessors, ATTRIBUTE_MULTIPROCESSORS, c->device);
+    c->blocks = wanted ? wanted : multiprocessors > 1 ? (uint32_t)multiprocessors - 1 : 1;
+    c->blocks = c->blocks < MOST_BLOCKS ? c->blocks : MOST_BLOCKS;
+    return c->blocks * (TG_BLOCK_LANES / 32u);
+}
+
+static int start(void *state, struct tg_device_params *params)
+{
+    struct cuda *c = state;
+    params->blocks = c->blocks;
+    enter(c);
+    pointer_t at;
+    size_t bytes;
+    c->started = driver.module_global(&at, &bytes, c->module, "tg_engine_params") == CUDA_SUCCESS &&
+                 bytes == sizeof(*params) && driver.copy_to(at, params, bytes, c->stream) == CUDA_SUCCESS &&
+                 driver.launch(c->kernel, 1 + c->blocks, 1, 1, TG_BLOCK_LANES, 1, 1, 0, c->stream, NULL) ==
+                     CUDA_SUCCESS;
+    leave();
+    return c->started ? 0 : -EIO;
+}
+
+static int look(void *state)
+{
+    struct cuda *c = state;
+    enter(c);
+    result_t r = driver.stream_query(c->stream);
+    leave();
+    return r == CUDA_NOT_READY ? 1 : r == CUDA_SUCCESS ? 0 : -EIO;
+}
+
+/* Until the kernel has ended; false when it does not. */
+static bool ended(struct cuda *c)
+{
+    uint64_t start_ns = tg_clock_mono_ns();
+    uint32_t nobody = 0;
+    uint32_t step = 0;
+    while (c->started && driver.stream_query(c->stream) == CUDA_NOT_READY) {
+        if (tg_clock_mono_ns() - start_ns > CLOSE_NS)
+            return false;
+        tg_device_pause_host(&nobody, 0, &step, CLOSE_NS);
+    }
+    return true;
+}
+
+static void cuda_close(void *state)
+{
+    struct cuda *c = state;
+    if (c->context) {
+        enter(c);
+        /* What a kernel that runs on may still touch is left to it. */
+        if (ended(c)) {
+            for (uint32_t i = 0; i < c->host_count; i++)
+                driver.host_free(c->host[i]);
+            for (uint32_t i = 0; i < c->memory_count; i++)
+                driver.mem_free(c->memory[i]);
+            if (c->stream)
+                driver.stream_destroy(c->stream);
+            if (c->copies)
+                driver.stream_destroy(c->copies);
+            if (c->module)
+                driver.module_unload(c->module);
+        }
+        leave();
+        driver.context_release(c->device);
+    }
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+const struct tg_link tg_link_cuda = {cuda_open, host_memory, device_memory, upload,
+                                     workers,   start,       look,          cuda_close};

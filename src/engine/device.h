@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the host half (device_*.c) and the device half (dispatch*.h) of an engine whose workers are on a
+ * device share: the lines that carry items and commands over the bus, the cells that carry slot numbers back,
+ * and the arrays that only the device touches. Plain data; whose code writes what stands at each field.
+ *
+ * The way of an item
+ *   The host writes the slot of the ABI ring (STATUS last) and a line of its level's line ring. The
+ * dispatcher, one warp, polls the next expected line of every level and of the command ring with one read; so
+ * a poll that finds an item has its payload, and a command is a doorbell that costs no read of its own. It
+ * files the item under level and tenant in device memory, decides (levels.h, tenants.h), and runs it or hands
+ * it on. The end goes back as STATUS in the ABI ring, and, a batch later, as a slot number in the free cells
+ * of the level.
+ *
+ * Why a line cannot be torn
+ *   A line is four quarters of 16 bytes, each with the lap of its position in its first word, stored last
+ *   (N1) by the host. A lane reads one quarter with one 16-byte load (N2) and takes it only when the lap is
+ * the expected one; a line is taken when all four are. Quarters of different laps are therefore seen, and
+ * read again. What is assumed is that an aligned 16-byte load by one lane is one access.
+ *
+ * Why a line is free when the host writes it again
+ *   The ring of a level has at least as many lines as the level may ever have slots in use. Lines are
+ *   consumed in order; if the line of position p were not consumed when p + lines is written, more than that
+ *   many items would hold a slot of the level.
+ *
+ * Who owns a slot: its publisher until the line is written, then the dispatcher until the free cell is
+ * written. The host never changes STATUS of a slot the dispatcher owns, so no compare-and-swap crosses the
+ * bus.
+ */
+#ifndef TG_ENGINE_DEVICE_H
+#define TG_ENGINE_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidegate/abi.h>
+#include <tidegate/levels.h>
+#include <tidegate/tenants.h>
+
+#include "engine/counts.h"
+
+#define TG_LINE_QUARTERS 4u
+#define TG_LINE_LAP 0xFFFu /* low bits of a quarter's first word: lap mod 2^11, and bit 11 set */
+#define TG_LINE_VALUE_SHIFT 12u
+#define TG_LINE_VALUE_MAX 0xFFFFFu
+
+#define TG_RING_COMMANDS TG_PRIORITY_LEVELS /* the line ring of commands, after those of the levels */
+#define TG_LINE_RINGS (TG_PRIORITY_LEVELS + 1u)
+#define TG_COMMAND_SHIFT 10u
+
+/* Upper bits of the first word of each quarter. Three argument words follow it: a0..2, a3..5, a6..8, a9..11.
+ *   quarter 0: the slot               quarter 1: tenant | TG_LINE_...
+ *   quarter 2: the slot of the fence  quarter 3: kind of opcode (counts.h), or the command */
+#define TG_LINE_TENANT 0x1Fu
+#define TG_LINE_BATCHED (1u << 5) /* a fence counts it */
+#define TG_LINE_SAMPLED (1u << 6)
+#define TG_LINE_CLASS_SHIFT 8u
+#define TG_LINE_CLASS 3u
+
+/* Where the body of an item runs. The host knows it from the opcode. */
+enum tg_class {
+    TG_CLASS_INLINE = 0, /* by the dispatcher itself: built-in opcodes */
+    TG_CLASS_LANE = 1,   /* by a lane of a worker warp, with up to 31 others: opcodes of the device image */
+    TG_CLASS_HOST = 2,   /* by a thread of the host: handlers of tg_engine_register */
+    TG_CLASS_WARP = 3,   /* by a whole worker warp */
+};
+
+struct tg_line {
+    TG_ALIGNED(64) uint32_t word[TG_SLOT_WORDS];
+};
+
+enum tg_command {
+    TG_COMMAND_SYNC = 1, /* publish all counters */
+    TG_COMMAND_WORD,     /* control[a0] = a1; value: what it was */
+    TG_COMMAND_ADD,      /* control[a0] += a1; value: what it was */
+    TG_COMMAND_CANCEL,   /* slot, a0 | a1 << 32: generation */
+    TG_COMMAND_DFA,      /* a0 | a1 << 32: table on the device, a2: states */
+    TG_COMMAND_ENDED,    /* of class HOST: slot, a0: result, a1..3: fault, a4: flags */
+    TG_COMMAND_IO,       /* slot, a0 | a1 << 32: generation, a2: error */
+    TG_COMMAND_CREDIT,   /* a0 more threads for class HOST */
+    TG_COMMAND_EXECUTE,  /* slot: a built-in opcode, a0..: its arguments */
+    TG_COMMAND_DRAIN,    /* finish what may run, hand back the rest, leave */
+};
+
+/* A queue of slot numbers in host memory, filled by the device alone; cells as in index.h. */
+struct tg_cells {
+    uint32_t *cells;
+    uint32_t mask, shift;
+};
+
+/* Answers and the end, in host memory, written by the device. */
+struct tg_answers {
+    TG_ALIGNED(64) uint64_t commands; /* how many were carried out; after their results */
+    struct {
+        int32_t result;
+        uint32_t value, fault[3];
+    } of[1u << TG_COMMAND_SHIFT];
+    TG_ALIGNED(64) uint32_t arrived; /* 1: all blocks came up */
+    uint32_t left;                   /* 1 + enum tg_left; the last store of the dispatcher */
+    uint64_t consumed[TG_LINE_RINGS];
+    uint64_t handed_back, cancelled, log_dropped, outside_faults;
+};
+
+enum tg_left {
+    TG_LEFT_DRAINED = 0,
+    TG_LEFT_LIMIT, /* the time limit of a test build */
+};
+
+/* A sampled latency: lap << 54 | level << 51 | tenant << 46 | kind << 37 | ns. */
+#define TG_SAMPLE_SHIFT 12u
+#define TG_SAMPLE_NS ((UINT64_C(1) << 37) - 1u)
+
+/* What the device keeps of a slot: STATUS | level << 4 | tenant << 8 | class << 16 | flags. */
+#define TG_KEPT_STATUS 0xFu
+#define TG_KEPT_LEVEL_SHIFT 4u
+#define TG_KEPT_TENANT_SHIFT 8u
+#define TG_KEPT_CLASS_SHIFT 16u
+#define TG_KEPT_BATCHED (1u << 18)
+#define TG_KEPT_SAMPLED (1u << 19)
+#define TG_KEPT_KIND_SHIFT 20u     /* 9 bits */
+#define TG_KEPT_ORPHAN (1u << 29)  /* a cancelled fence: free when its last item ended */
+#define TG_KEPT_HELD (1u << 31)    /* from its line until its free cell */
+#define TG_KEPT_COUNTED (1u << 30) /* a fence: its items' number was added to FENCE_LEFT */
+
+#define TG_DEVICE_QUEUES (TG_PRIORITY_LEVELS * TG_TENANTS)
+
+/* The last bad end of a slot as the device writes it; tg_bad_end of internal.h is this. */
+#define TG_BAD_CANCELLED TG_SLOT_STATUS_COUNT
+struct tg_bad_end {
+    uint64_t generation;
+    uint32_t status; /* TG_SLOT_FAULT or TG_BAD_CANCELLED; 0: never used */
+    uint32_t reason;
+    uint32_t detail;
+    uint32_t inner_op;
+    /* How it and the 63 uses before it ended, bit 0 itself: FAULT, cancelled, or (no bit) DONE. */
+    uint64_t faulted, cancelled;
+};
+
+/* One message box a worker warp: written by the dispatcher, SEQ last; the warp answers below and says so in
+ * the ring of finished tasks. */
+#define TG_BLOCK_LANES 128u /* lanes of a block; blocks after the first are workers, 32 lanes each */
+#define TG_TASK_ITEMS 32u
+#define TG_TASK_LEAVE 0xFFFFFFFFu
+#define TG_TASK_WORDS 4u /* observable words an item of a device opcode may write */
+struct tg_task {
+    TG_ALIGNED(128) uint32_t seq; /* rises by one a task; TG_TASK_LEAVE: the end */
+    uint32_t count;
+    uint32_t slot[TG_TASK_ITEMS];
+    uint32_t kept[TG_TASK_ITEMS];
+    TG_ALIGNED(128) uint32_t result[TG_TASK_ITEMS]; /* enum tg_worked */
+    uint32_t detail[TG_TASK_ITEMS];
+    uint32_t word[TG_TASK_WORDS][TG_TASK_ITEMS]; /* control words it wrote; TG_NO_WORD: none */
+};
+
+#define TG_NO_WORD 0xFFFFFFFFu
+/* How an item of a worker ended. */
+enum tg_worked {
+    TG_WORKED_TOLD = 0, /* DONE, and its STATUS is written */
+    TG_WORKED_DONE,     /* DONE; the dispatcher writes its words and its STATUS */
+    TG_WORKED_REQUEUE,
+    TG_WORKED_FAULT,   /* detail: what the body returned */
+    TG_WORKED_UNKNOWN, /* the image has no such opcode */
+};
+
+/* What the kernel is started with. Pointers are valid on the device; those of host memory on both sides. */
+struct tg_device_params {
+    uint32_t slots, control_words, control_floor, log_words;
+    uint32_t queue_mask, queue_shift; /* cells of each of the device's queues */
+    uint32_t workers;                 /* worker warps */
+    uint32_t free_batch;    /* slots that ended before their free cells are written, if work goes on */
+    uint32_t poll_pause_ns; /* cap of the idle dispatcher's pause */
+    uint64_t limit_ns;      /* 0: none; else the dispatcher leaves after it (tests) */
+    /* Host memory. */
+    struct tg_slot *ring;
+    const struct tg_line *lines[TG_LINE_RINGS];
+    uint32_t line_shift[TG_LINE_RINGS];
+    struct tg_cells free[TG_PRIORITY_LEVELS], calls, io;
+    uint64_t *samples;
+    struct tg_answers *answers;
+    struct tg_counts *host_counts;
+    uint32_t *mirror; /* the control buffer that the host reads */
+    uint32_t *log;
+    struct tg_bad_end *host_bad;
+    /* Device memory, zero at the start except control. */
+    struct tg_line *items; /* the line of each slot's last publication */
+    uint32_t *kept;
+    uint64_t *generation;
+    uint64_t *stamp;
+    int32_t *fence_left; /* items that have ended count down; the fence adds their number */
+    struct tg_bad_end *bad;
+    uint64_t *cells; /* TG_DEVICE_QUEUES times queue_mask + 1 */
+    uint32_t *control;
+    struct tg_counts *counts;
+    struct tg_task *tasks;
+    const uint32_t *opcode_of; /* of each kind that the image runs; host memory, read by workers */
+    uint32_t *finished;        /* ring of worker numbers + lap, filled by workers; more cells than workers */
+    uint64_t *finished_tail;
+    uint32_t *arrivals; /* blocks of workers that came up */
+    uint32_t blocks;    /* how many there are */
+    uint32_t finished_shift;
+};
+
+TG_HD static inline uint32_t tg_line_lap(uint64_t position, uint32_t shift)
+{
+    return ((uint32_t)(position >> shift) & 0x7FFu) | 0x800u;
+}
+
+#endif

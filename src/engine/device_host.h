@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The host half of an engine whose workers are on a device: its state, the link to the device, and what the
+ * device_*.c files offer each other and the rest of the engine. The rest asks e->device at the few places
+ * where the two kinds of engine differ; slots, handles, free queues, resize and the records of ends are the
+ * same.
+ */
+#ifndef TG_ENGINE_DEVICE_HOST_H
+#define TG_ENGINE_DEVICE_HOST_H
+
+#include "engine/device.h"
+#include "engine/internal.h"
+
+#define TG_MAX_CALLERS 64u
+
+/* How a device is reached; cuda_driver.c is one, the emulator of the tests another. All memory lives until
+ * close. */
+struct tg_link {
+    /* -ENODEV no device or driver, -ENOTSUP built without it; *ret_why says so in words (static). */
+    int (*open)(const struct tg_engine_options *o, void **ret_state, const char **ret_why);
+    /* Zeroed; host memory has the same address on both sides. NULL: none left. */
+    void *(*host_memory)(void *state, size_t bytes);
+    void *(*device_memory)(void *state, size_t bytes);
+    int (*upload)(void *state, void *to, const void *from, size_t bytes);
+    /* Worker warps that can be resident, wanted being the blocks asked for (0: the link decides). */
+    uint32_t (*workers)(void *state, uint32_t wanted);
+    int (*start)(void *state, struct tg_device_params *params);
+    /* 1 it runs, 0 it has ended, -errno it died. */
+    int (*look)(void *state);
+    void (*close)(void *state);
+};
+
+extern const struct tg_link tg_link_cuda;
+
+struct tg_device {
+    const struct tg_link *link;
+    void *state;
+    struct tg_device_params params;
+    uint64_t limit_ns; /* of one command */
+    uint32_t *kinds;   /* the opcode of each kind that the image runs */
+    uint32_t dead;     /* 1: the device died; nothing is asked of it any more */
+    struct {
+        TG_ALIGNED(64) uint64_t tail; /* positions taken by publishers */
+        struct tg_line *lines;
+        uint32_t shift;
+    } ring[TG_LINE_RINGS];
+    struct tg_index free[TG_PRIORITY_LEVELS], calls, io; /* filled by the device, emptied here */
+    pthread_mutex_t command_lock;                        /* positions of the command ring, in order */
+    pthread_mutex_t callers_lock; /* starting the threads; folding in of samples and counters */
+    uint64_t samples_read;
+    uint64_t late_handed_back; /* published too late for the drain */
+    /* Threads that run handlers of tg_engine_register: workers 1 .. */
+    uint32_t callers, callers_started, callers_stop;
+    TG_ALIGNED(64)
+    uint32_t call_event; /* futex: rises when an item for them is published and one may sleep */
+    uint32_t calls_out;  /* items of class HOST that are not over */
+    uint32_t callers_asleep;
+};
+
+/* ---- device.c ---- */
+int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const struct tg_link *link);
+void tg_device_free(struct tg_engine *e);
+/* True when the device is gone; then everything outstanding was ended. */
+bool tg_device_check(struct tg_engine *e);
+
+/* ---- device_item.c ---- */
+bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots);
+void tg_device_line(struct tg_engine *e, uint32_t level, uint64_t position, uint32_t slot, uint32_t tenant,
+                    uint32_t opcode, const uint32_t *args, size_t arg_count, uint32_t fence, bool sampled);
+uint64_t tg_device_reserve(struct tg_engine *e, uint32_t level, uint32_t n);
+/* Lets slots that the device has freed go through the host's hands: resize, settle, those who wait. */
+void tg_device_reap(struct tg_engine *e);
+void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
+                          const uint32_t args[TG_ARGS_PER_SLOT]);
+bool tg_device_is_call(struct tg_engine *e, uint32_t slot);
+
+/* ---- device_command.c ---- */
+struct tg_answer {
+    int32_t result;
+    uint32_t value, fault[3];
+};
+/* Sends a command and waits for the answer. -EIO: the device is gone. */
+int tg_device_ask(struct tg_engine *e, enum tg_command command, uint32_t slot, const uint32_t *args,
+                  uint32_t arg_count, struct tg_answer *ret);
+/* The same without waiting. */
+int tg_device_tell(struct tg_engine *e, enum tg_command command, uint32_t slot, const uint32_t *args,
+                   uint32_t arg_count);
+void tg_device_sync(struct tg_engine *e);
+int tg_device_word(struct tg_engine *e, uint32_t word, uint32_t value);
+int tg_device_cancel(struct tg_engine *e, const struct tg_item *t);
+int tg_device_set_dfa(struct tg_engine *e, const uint32_t *table, uint32_t states);
+int tg_device_io_complete(struct tg_engine *e, const struct tg_item *t, int error);
+/* Lists what has come to wait for IO; under io.lock. */
+void tg_device_io_reap(struct tg_engine *e);
+
+/* ---- device_wait.c ---- */
+/* A pause of somebody who waits for the device, longer each time, up to 1 ms; event: a futex that may end it.
+ */
+void tg_device_pause_host(uint32_t *event, uint32_t seen, uint32_t *step, uint64_t left_ns);
+int tg_device_wait(struct tg_engine *e, const struct tg_item *t, uint64_t timeout_ns);
+int tg_device_settle(struct tg_engine *e, uint64_t timeout_ns);
+int tg_device_drain(struct tg_engine *e, uint64_t start, uint64_t timeout_ns);
+
+/* ---- device_call.c ---- */
+int tg_device_callers_start(struct tg_engine *e);
+void tg_device_callers_stop(struct tg_engine *e);
+/* A built-in inner operation of a packed slot that a host thread runs. */
+bool tg_device_execute(struct tg_engine *e, uint32_t opcode, const uint32_t *args, struct tg_fault *fault);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How items end on the device: records of bad ends, fences (E5), STATUS (E7), counters, the way of a slot
+ * back to the submitters. Part of the dispatcher (dispatch.h).
+ *
+ * The order that keeps a slot its publisher's: STATUS is stored before the slot's free cell (N3, release),
+ * and the host publishes a slot only after it popped that cell. Free cells are written some items later, so
+ * that an item's end costs one fence and none is waited for on its way.
+ */
+#ifndef TG_ENGINE_DISPATCH_END_H
+#define TG_ENGINE_DISPATCH_END_H
+
+#include "engine/dispatch.h"
+
+/* As tg_index_lap, for cells that the device fills. */
+TG_DEVICE uint32_t tg_cell_lap(uint64_t position, uint32_t shift)
+{
+    return (uint32_t)(~(position >> shift) << 31);
+}
+
+/* Writes the free cells of all slots that ended since the last time. */
+TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t count = s->freed_count;
+    tg_warp_sync();
+    for (uint32_t i = 0; i < count; i += TG_LANES) {
+        bool have = i + w->lane < count;
+        uint32_t entry = have ? s->freed[i + w->lane] : 0;
+        uint32_t level = entry >> 20;
+        uint64_t position = 0;
+        uint32_t rank = 0;
+        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
+            uint32_t peers = tg_warp_ballot(have && level == l);
+            if (have && level == l)
+                rank = tg_rank(w, peers);
+            if (have && level == l)
+                position = s->free_tail[l] + rank;
+            tg_warp_sync();
+            if (w->lane == 0)
+                s->free_tail[l] += tg_bits(peers);
+        }
+        if (have) {
+            const struct tg_cells *q = &tg_params()->free[level];
+            /* N3 release: after the slot's STATUS; pairs with I4 in index.h. */
+            tg_sys_store_release_u32(&q->cells[position & q->mask],
+                                     (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
+        }
+        tg_warp_sync();
+    }
+    if (w->lane == 0)
+        s->freed_count = 0;
+    tg_warp_sync();
+}
+
+/* Lanes whose slot is nobody's any more. */
+TG_DEVICE void tg_free(struct tg_warp *w, bool frees, uint32_t slot, uint32_t level)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t lanes = tg_warp_ballot(frees);
+    if (lanes == 0)
+        return;
+    if (s->freed_count + TG_LANES > TG_FREED_ROOM)
+        tg_free_flush(w);
+    uint32_t at = s->freed_count + tg_rank(w, lanes);
+    tg_warp_sync();
+    if (frees) {
+        s->freed[at] = slot | level << 20;
+        tg_params()->kept[slot] &= ~TG_KEPT_HELD;
+    }
+    if (w->lane == 0)
+        s->freed_count += tg_bits(lanes);
+    tg_warp_sync();
+}
+
+/* One lane: how a slot ended that did not end DONE (tg_bad_end_write of finish.c, on the device). */
+TG_DEVICE_CALL void tg_write_bad_end(const struct tg_device_params *p, uint32_t slot, uint32_t status,
+                                     const struct tg_fault *fault)
+{
+    struct tg_bad_end b = p->bad[slot];
+    uint64_t now = tg_load_relaxed_u64(&p->generation[slot]);
+    uint64_t since = now - b.generation;
+    b.faulted = (since < 64 ? b.faulted << since : 0) | (status == TG_SLOT_FAULT ? 1u : 0u);
+    b.cancelled = (since < 64 ? b.cancelled << since : 0) | (status == TG_SLOT_FAULT ? 0u : 1u);
+    b.generation = now;
+    b.status = status == TG_SLOT_FAULT ? status : TG_BAD_CANCELLED;
+    b.reason = fault ? fault->reason : 0;
+    b.detail = fault ? fault->detail : 0;
+    b.inner_op = fault ? fault->inner_op : 0;
+    p->bad[slot] = b;
+    struct tg_bad_end *h = &p->host_bad[slot];
+    /* B0, B1, B2 as in finish.c; pairs with B3 in wait.c. */
+    tg_sys_store_release_u64(&h->generation, 0);
+    tg_sys_store_release_u32(&h->status, b.status);
+    tg_sys_store_relaxed_u32(&h->reason, b.reason);
+    tg_sys_store_relaxed_u32(&h->detail, b.detail);
+    tg_sys_store_relaxed_u32(&h->inner_op, b.inner_op);
+    tg_sys_store_relaxed_u64(&h->faulted, b.faulted);
+    tg_sys_store_relaxed_u64(&h->cancelled, b.cancelled);
+    tg_sys_store_release_u64(&h->generation, now);
+    if (status == TG_SLOT_FAULT) {
+        /* X1: the count last, so that a change of it announces one. */
+        tg_word_store(p, TG_CONTROL_EXTENSION_BASE + 1, slot);
+        tg_word_store(p, TG_CONTROL_EXTENSION_BASE + 2, b.reason);
+        tg_word_store(p, TG_CONTROL_EXTENSION_BASE,
+                      tg_load_relaxed_u32(&p->control[TG_CONTROL_EXTENSION_BASE]) + 1);
+    }
+}
+
+/* Lanes whose item of a batch ended tell the fence (E5). */
+TG_DEVICE_CALL void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slot)
+{
+    const struct tg_device_params *p = tg_params();
+    if (tg_warp_ballot(batched) == 0)
+        return;
+    uint32_t fence = batched ? p->items[slot].word[8] >> TG_LINE_VALUE_SHIFT : p->slots + w->lane;
+    uint32_t peers = tg_warp_match(fence);
+    bool over = false;
+    uint32_t kept = 0;
+    if (batched && tg_rank(w, peers) == 0) {
+        int32_t left = p->fence_left[fence] - (int32_t)tg_bits(peers);
+        p->fence_left[fence] = left;
+        kept = p->kept[fence];
+        over = left == 0 && (tg_status_of(kept) == TG_SLOT_YIELD || (kept & TG_KEPT_ORPHAN));
+    }
+    bool orphan = over && (kept & TG_KEPT_ORPHAN);
+    for (uint32_t m = tg_warp_ballot(over && !orphan); m; m &= m - 1) {
+        if (w->lane == tg_levels_first(m))
+            tg_push(fence);
+        tg_warp_sync();
+    }
+    if (orphan)
+        p->kept[fence] = kept & ~TG_KEPT_ORPHAN;
+    tg_free(w, orphan, fence, tg_level_of(kept));
+}
+
+TG_DEVICE_CALL void tg_sample(struct tg_warp *w, bool sampled, const struct tg_taken *t, uint32_t kind)
+{
+    uint32_t lanes = tg_warp_ballot(sampled);
+    if (lanes == 0)
+        return;
+    uint64_t at = tg_state()->samples + tg_rank(w, lanes);
+    if (sampled) {
+        uint64_t ns = tg_device_ns() - tg_params()->stamp[t->slot];
+        ns = ns < TG_SAMPLE_NS ? ns : TG_SAMPLE_NS;
+        uint64_t lap = (at >> TG_SAMPLE_SHIFT & 0x1FFu) | 0x200u;
+        /* M2 relaxed: one word, valid by its lap. */
+        tg_sys_store_relaxed_u64(&tg_params()->samples[at & ((1u << TG_SAMPLE_SHIFT) - 1u)],
+                                 lap << 54 | (uint64_t)t->level << 51 | (uint64_t)t->tenant << 46 |
+                                     (uint64_t)kind << 37 | ns);
+    }
+    tg_warp_sync();
+    if (w->lane == 0)
+        tg_state()->samples += tg_bits(lanes);
+    tg_warp_sync();
+}
+
+/* Lanes whose item ended, DONE or FAULT. written: its STATUS is there already (a worker did it). effects:
+ * some lane wrote what the host may read. */
+TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *t, bool faulted,
+                           const struct tg_fault *fault, uint32_t kind, bool written, bool effects)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t lanes = tg_warp_ballot(ends);
+    if (lanes == 0)
+        return;
+    if (ends && faulted)
+        tg_write_bad_end(p, t->slot, TG_SLOT_FAULT, fault);
+    bool release = tg_warp_ballot(ends && (effects || faulted)) != 0;
+    uint32_t status = faulted ? TG_SLOT_FAULT : TG_SLOT_DONE;
+    if (ends && !written) {
+        /* S3: results, records and words before the status; pairs with S6. */
+        if (release)
+            tg_sys_store_release_u32(&p->ring[t->slot].status, status);
+        else
+            tg_sys_store_relaxed_u32(&p->ring[t->slot].status, status);
+    }
+    if (s->freed_count > p->free_batch)
+        tg_free_flush(w); /* of batches before; behind the stores that somebody may wait for */
+    if (ends) {
+        p->kept[t->slot] = tg_with_status(t->kept, status);
+        /* C4 relaxed: read by this warp alone. */
+        if (faulted) {
+            tg_bump_relaxed_u64(&p->counts->level_faults[t->level], 1);
+            tg_bump_relaxed_u64(&p->counts->tenant_faults[t->tenant], 1);
+            tg_bump_relaxed_u64(&p->counts->faults[kind], 1);
+        } else {
+            tg_bump_relaxed_u64(&p->counts->level_done[t->level], 1);
+            tg_bump_relaxed_u64(&p->counts->tenant_done[t->tenant], 1);
+        }
+    }
+    uint32_t done = tg_bits(tg_warp_ballot(ends && !faulted));
+    if (w->lane == 0) {
+        tg_bump_relaxed_u64(&p->counts->done, done);
+        tg_state()->unposted += tg_bits(lanes);
+    }
+    tg_sample(w, ends && (t->kept & TG_KEPT_SAMPLED), t, kind);
+    tg_fence_count(w, ends && (t->kept & TG_KEPT_BATCHED), t->slot);
+    tg_free(w, ends, t->slot, t->level);
+}
+
+/* One lane: adds what is new in a counter to its control word. */
+TG_DEVICE void tg_post(const struct tg_device_params *p, uint32_t word, const uint64_t *now, uint64_t *posted)
+{
+    uint64_t value = tg_load_relaxed_u64(now);
+    uint32_t delta = (uint32_t)(value - *posted);
+    if (delta == 0)
+        return;
+    *posted = value;
+    tg_word_store(p, word, tg_load_relaxed_u32(&p->control[word]) + delta);
+}
+
+/* Publishes the counters: the control words of the ABI and, with all, the statistics. */
+TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_counts *now = p->counts;
+    struct tg_counts *posted = &tg_state()->posted;
+    tg_warp_sync(); /* the caller looked at UNPOSTED */
+    if (w->lane < TG_TENANTS)
+        tg_post(p, TG_CONTROL_TENANT_FAIRNESS_BASE + w->lane, &now->tenant_claims[w->lane],
+                &posted->tenant_claims[w->lane]);
+    if (w->lane < TG_OP_FIRST_USER)
+        tg_post(p, TG_CONTROL_METRICS_BASE + w->lane, &now->executions[w->lane],
+                &posted->executions[w->lane]);
+    if (w->lane < TG_PRIORITY_LEVELS)
+        tg_post(p, TG_CONTROL_PRIORITY_FAIRNESS_BASE + w->lane, &now->level_claims[w->lane],
+                &posted->level_claims[w->lane]);
+    if (w->lane == 0) {
+        tg_word_store(p, TG_CONTROL_PRIORITY_STARVATION_COUNTER, tg_state()->urgent);
+        tg_post(p, TG_CONTROL_DONE_COUNT, &now->done, &posted->done);
+        tg_state()->unposted = 0;
+    }
+    if (all) {
+        const uint64_t *from = (const uint64_t *)(const void *)now;
+        uint64_t *to = (uint64_t *)(void *)p->host_counts;
+        /* C5 relaxed: before the answer (N5); pairs with C2 in counts.c. */
+        for (uint32_t i = w->lane; i < sizeof(*now) / sizeof(uint64_t); i += TG_LANES)
+            tg_sys_store_relaxed_u64(&to[i], tg_load_relaxed_u64(&from[i]));
+        if (w->lane == 0) {
+            tg_sys_store_relaxed_u64(&p->answers->cancelled, tg_state()->cancelled);
+            tg_sys_store_relaxed_u64(&p->answers->handed_back, tg_state()->handed_back);
+            tg_sys_store_relaxed_u64(&p->answers->log_dropped, tg_state()->log_dropped);
+            tg_sys_store_relaxed_u64(&p->answers->outside_faults, tg_state()->outside_faults);
+        }
+    }
+    tg_warp_sync();
+}
+
+#endif

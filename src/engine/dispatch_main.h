@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two kinds of warp: the dispatcher's loop, and the workers that run opcodes of the device image. Also
+ * the hand-over between them: a message box a worker, and one ring in which workers say that they are ready.
+ *
+ * A worker makes DONE visible itself when its item wrote no observable word (the dispatcher need not be
+ * waited for); otherwise the dispatcher copies the words and stores the status. The dispatcher does the books
+ * of both.
+ */
+#ifndef TG_ENGINE_DISPATCH_MAIN_H
+#define TG_ENGINE_DISPATCH_MAIN_H
+
+#include "engine/dispatch_command.h"
+#include "engine/device_op.h"
+
+#define TG_LOOKS_UNTIL_IDLE 4u     /* empty looks before free cells are written */
+#define TG_LOOKS_UNTIL_POST 64u    /* ... before the counters are */
+#define TG_LOOKS_UNTIL_PAUSE 4096u /* ... before the dispatcher pauses between looks */
+#define TG_POST_EVERY 65536u
+#define TG_WORKER_PAUSE_NS 200u
+
+TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t lanes = tg_warp_ballot(hands);
+    if (lanes == 0)
+        return;
+    uint32_t tasks = together ? 1 : tg_bits(lanes);
+    uint32_t place = tg_rank(w, lanes); /* of the item in its task, or of its task */
+    uint32_t idle = s->idle_count - 1;
+    struct tg_task *task = &p->tasks[s->idle[hands && !together ? idle - place : idle]];
+    uint32_t at = together ? place : 0;
+    if (hands) {
+        p->kept[t->slot] = tg_with_status(t->kept, TG_SLOT_CLAIMED);
+        tg_sys_store_relaxed_u32(&p->ring[t->slot].status, TG_SLOT_CLAIMED); /* S4 */
+        task->slot[at] = t->slot;
+        task->kept[at] = t->kept;
+        if (!together || place == 0)
+            task->count = together ? tg_bits(lanes) : 1;
+    }
+    tg_warp_sync();
+    if (hands && (!together || place == 0))
+        /* Q1 release: the task and the items' lines; pairs with Q2. */
+        tg_store_release_u32(&task->seq, tg_load_relaxed_u32(&task->seq) + 1);
+    tg_warp_sync();
+    if (w->lane == 0) {
+        s->idle_count -= tasks;
+        s->flights += tg_bits(lanes);
+    }
+    tg_warp_sync();
+}
+
+/* The books of one finished task. */
+TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    const struct tg_task *task = &p->tasks[worker];
+    uint32_t count = task->count;
+    bool have = w->lane < count;
+    struct tg_taken t = tg_held(p, have ? task->slot[w->lane] : 0);
+    uint32_t result = TG_WORKED_TOLD;
+    if (have)
+        result = tg_load_relaxed_u32(&task->result[w->lane]);
+    uint32_t kind = tg_kind_of(t.kept);
+    struct tg_fault fault = {TG_FAULT_HANDLER, 0, 0};
+    bool wrote = have && result == TG_WORKED_DONE;
+    for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++)
+        tg_copy_out(p, tg_load_relaxed_u32(&task->word[i][w->lane]));
+    if (have && result >= TG_WORKED_FAULT) {
+        fault.detail = tg_load_relaxed_u32(&task->detail[w->lane]);
+        if (result == TG_WORKED_UNKNOWN)
+            fault.reason = TG_FAULT_UNKNOWN_OPCODE;
+    }
+    tg_warp_sync();
+    if (w->lane == 0) {
+        s->idle[s->idle_count++] = (uint16_t)worker;
+        s->flights -= count;
+    }
+    tg_warp_sync();
+    bool done = have && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE);
+    if (done)
+        tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
+    tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, result == TG_WORKED_TOLD,
+           wrote);
+    for (uint32_t m = tg_warp_ballot(have && result == TG_WORKED_REQUEUE); m; m &= m - 1) {
+        if (w->lane == tg_levels_first(m)) {
+            tg_bump_relaxed_u64(&p->counts->requeues, 1);
+            p->kept[t.slot] = tg_with_status(t.kept, TG_SLOT_REQUEUE);
+            tg_sys_store_release_u32(&p->ring[t.slot].status, TG_SLOT_REQUEUE); /* S4 */
+            tg_push(t.slot);
+        }
+        tg_warp_sync();
+    }
+}
+
+/* Takes in what workers have finished. */
+TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    if (s->idle_count == p->workers)
+        return 0;
+    uint64_t at = s->finished_head + w->lane;
+    /* Q4 acquire: the answer behind the cell; pairs with Q3. */
+    uint32_t cell = tg_load_acquire_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)]);
+    uint32_t fresh = tg_warp_ballot(((cell ^ tg_cell_lap(at, p->finished_shift)) & 1u << 31) == 0);
+    uint32_t n = ~fresh ? tg_levels_first(~fresh) : TG_LANES;
+    for (uint32_t i = 0; i < n; i++)
+        tg_task_finished(w, tg_warp_shfl(cell, i) & ~(1u << 31));
+    tg_warp_sync();
+    if (w->lane == 0)
+        s->finished_head += n;
+    tg_warp_sync();
+    return n;
+}
+
+TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t *word = (uint32_t *)(void *)s;
+    for (uint32_t i = w->lane; i < sizeof(*s) / sizeof(uint32_t); i += TG_LANES)
+        word[i] = 0;
+    tg_warp_sync();
+    if (w->lane == 0) {
+        s->hot = s->warm = TG_LINE_RINGS; /* none */
+        s->started = tg_device_ns();
+        s->idle_count = p->workers;
+        tg_authority_read(p, s);
+    }
+    for (uint32_t i = w->lane; i < p->workers; i += TG_LANES)
+        s->idle[i] = (uint16_t)(p->workers - 1 - i);
+    tg_warp_sync();
+    /* A1 acquire: blocks count themselves in; the host gives up on us after a while (device.c). */
+    while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0)
+        if (p->limit_ns && tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0))
+            break;
+    if (w->lane == 0)
+        tg_sys_store_release_u32(&p->answers->arrived, 1); /* N5 */
+}
+
+TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    if (why == TG_LEFT_DRAINED)
+        tg_hand_back_all(w);
+    tg_free_flush(w);
+    tg_counts_publish(w, true);
+    for (uint32_t i = w->lane; i < p->workers; i += TG_LANES)
+        tg_store_release_u32(&p->tasks[i].seq, TG_TASK_LEAVE); /* Q1 */
+    if (w->lane < TG_LINE_RINGS)
+        tg_sys_store_relaxed_u64(&p->answers->consumed[w->lane], s->position[w->lane]);
+    tg_warp_sync();
+    if (w->lane == 0)
+        tg_sys_store_release_u32(&p->answers->left, 1 + why); /* N5 */
+}
+
+/* After a look and a round without anything. True: it is over. */
+TG_DEVICE bool tg_idle(struct tg_warp *w, uint32_t looks)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    if (s->draining && s->flights == 0 && looks >= 2) {
+        tg_dispatcher_leave(w, TG_LEFT_DRAINED);
+        return true;
+    }
+    tg_warp_idle();
+    if (looks == TG_LOOKS_UNTIL_IDLE)
+        tg_free_flush(w);
+    if (looks % TG_LOOKS_UNTIL_POST == 0 && s->unposted)
+        tg_counts_publish(w, false);
+    if (looks > TG_LOOKS_UNTIL_PAUSE)
+        tg_device_pause(p->poll_pause_ns);
+    return false;
+}
+
+TG_DEVICE void tg_dispatcher(uint32_t lane)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_warp warp = {lane};
+    struct tg_warp *w = &warp;
+    tg_dispatcher_start(w);
+    for (uint32_t looks = 0, rounds = 0;; rounds++) {
+        struct tg_quarter command;
+        bool commanded;
+        uint32_t news = tg_poll(w, TG_LINE_RINGS, &command, &commanded);
+        if (commanded)
+            tg_command(w, command);
+        if (s->idle_count != p->workers)
+            news += tg_collect(w);
+        struct tg_taken mine;
+        uint32_t claimed = tg_claim(w, &mine);
+        if (claimed)
+            tg_round(w, &mine);
+        looks = news + claimed ? 0 : looks + 1 ? looks + 1 : looks;
+        if (looks && tg_idle(w, looks))
+            return;
+        if (s->unposted >= TG_POST_EVERY)
+            tg_counts_publish(w, false);
+        if (p->limit_ns && rounds % 256 == 255 &&
+            tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0)) {
+            tg_dispatcher_leave(w, TG_LEFT_LIMIT);
+            return;
+        }
+    }
+}
+
+/* One item on this lane (or, for a whole warp, on all lanes with the same arguments). */
+TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, uint32_t i, uint32_t lane,
+                       bool whole)
+{
+    struct tg_device_op op;
+    uint32_t slot = task->slot[i];
+    uint32_t kept = task->kept[i];
+    tg_args_load(p, slot, op.args);
+    op.opcode = p->opcode_of[tg_kind_of(kept)];
+    op.tenant = tg_tenant_of(kept);
+    op.priority = tg_level_of(kept);
+    op.slot = slot;
+    op.lane = lane;
+    for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+        op.word[k] = TG_NO_WORD;
+    int r = tg_device_run(&op);
+    if (whole)
+        tg_warp_sync(); /* what the other lanes wrote, too */
+    if (whole && lane != 0)
+        return;
+    uint32_t result = r == TG_OP_FINISHED      ? TG_WORKED_TOLD
+                      : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
+                      : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
+                                               : TG_WORKED_FAULT;
+    if (result == TG_WORKED_TOLD && (op.word[0] != TG_NO_WORD || p->control_floor == 0))
+        result = TG_WORKED_DONE;
+    for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+        tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
+    tg_store_relaxed_u32(&task->result[i], result);
+    tg_store_relaxed_u32(&task->detail[i], result == TG_WORKED_UNKNOWN ? op.opcode : (uint32_t)r);
+    if (result == TG_WORKED_TOLD)
+        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
+}
+
+TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_task *task = &p->tasks[number];
+    uint64_t start = tg_device_ns();
+    uint32_t seen = 0;
+    for (uint32_t looks = 0;; looks++) {
+        /* Q2 acquire: pairs with Q1. One lane looks. */
+        uint32_t seq = tg_warp_shfl(lane == 0 ? tg_load_acquire_u32(&task->seq) : 0, 0);
+        if (seq == TG_TASK_LEAVE)
+            return;
+        if (seq == seen) {
+            tg_device_pause(looks < 256 ? TG_WORKER_PAUSE_NS / 4 : TG_WORKER_PAUSE_NS * 4);
+            /* The dispatcher has the same limit and says TG_TASK_LEAVE; this is for one that hangs. */
+            if (p->limit_ns && looks % 1024 == 1023 &&
+                tg_warp_shfl(tg_device_ns() - start > 2 * p->limit_ns ? 1u : 0u, 0))
+                return;
+            continue;
+        }
+        seen = seq;
+        looks = 0;
+        uint32_t count = task->count;
+        bool whole = count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP;
+        if (whole || lane < count)
+            tg_work(p, task, whole ? 0 : lane, lane, whole);
+        tg_warp_sync();
+        if (lane == 0) {
+            uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);
+            /* Q3 release: the answer, and that STATUS was stored; pairs with Q4. */
+            tg_store_release_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)],
+                                 number | tg_cell_lap(at, p->finished_shift));
+        }
+        tg_warp_sync();
+    }
+}
+
+#endif

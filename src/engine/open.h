@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Steps of opening that both kinds of engine take (open.c), and why an open failed. */
+#ifndef TG_ENGINE_OPEN_H
+#define TG_ENGINE_OPEN_H
+
+#include "engine/internal.h"
+
+/* Remembers the reason for this thread (tg_engine_open_reason) and returns the error. why is static. */
+int tg_open_because(int error, const char *why);
+int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o);
+/* Cells of each queue, from the partitions. */
+uint32_t tg_open_queue_cells(const struct tg_engine *e);
+int tg_open_queues(struct tg_engine *e);
+int tg_open_sides(struct tg_engine *e);
+/* Fills e->workers, which has e->worker_count zeroed elements. */
+int tg_open_workers(struct tg_engine *e);
+void tg_open_workers_free(struct tg_engine *e);
+
+#endif

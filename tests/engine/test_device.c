@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What only an engine on a device has: opcodes of a device image, why it cannot be opened. Skips (77) without
+ * a device; TG_TEST_BACKEND names one. */
+#include "engine_test.h"
+
+#define OP_DEVICE_ADD 0x101u
+#define OP_DEVICE_FAIL 0x102u
+#define OP_DEVICE_AGAIN 0x103u
+#define OP_DEVICE_WARP 0x104u
+#define OP_DEVICE_NONE 0x1FFu
+
+#ifdef TG_TEST_IMAGE
+extern const unsigned char tg_test_image[], tg_test_image_end[];
+#endif
+
+static struct tg_engine *open_with_image(uint32_t slots)
+{
+    struct tg_engine_options o = test_options(slots, 1);
+#ifdef TG_TEST_IMAGE
+    o.device_image = tg_test_image;
+    o.device_image_bytes = (size_t)(tg_test_image_end - tg_test_image);
+#endif
+    struct tg_engine *e = test_open(&o);
+    for (uint32_t op = OP_DEVICE_ADD; op <= OP_DEVICE_AGAIN; op++)
+        CHECK_EQ(tg_engine_register_device(e, op, TG_DEVICE_LANE), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_WARP, TG_DEVICE_WARP), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_NONE, TG_DEVICE_LANE), 0);
+    CHECK_EQ(tg_engine_register_device(e, 3, TG_DEVICE_LANE), -EINVAL);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_ADD, (enum tg_device_shape)2), -EINVAL);
+    return e;
+}
+
+static int run(struct tg_engine *e, uint32_t opcode, uint32_t a0, uint32_t a1, struct tg_item *t)
+{
+    const uint32_t args[2] = {a0, a1};
+    return run_ticket(e, 2, opcode, args, 2, t);
+}
+
+static void opcodes_of_the_image_run_and_fault(void)
+{
+    struct tg_engine *e = open_with_image(64);
+    struct tg_item t;
+    struct tg_fault f;
+    uint32_t v;
+    for (uint32_t i = 1; i <= 200; i++) {
+        CHECK_EQ(run(e, OP_DEVICE_ADD, 7, 3, &t), 0);
+        CHECK_EQ(tg_engine_observable_load(e, 7, &v), 0); /* E7 */
+        CHECK_EQ(v, 3 * i);
+    }
+    CHECK_EQ(run(e, OP_DEVICE_ADD, 256, 1, &t), -EIO);
+    CHECK_EQ(run(e, OP_DEVICE_FAIL, (uint32_t)-5, 0, &t), -EIO);
+    CHECK_EQ(tg_engine_fault(e, &t, &f), 0);
+    CHECK(f.reason == TG_FAULT_HANDLER && (int32_t)f.detail == -5);
+    CHECK_EQ(run(e, OP_DEVICE_NONE, 0, 0, &t), -EIO);
+    CHECK_EQ(tg_engine_fault(e, &t, &f), 0);
+    CHECK(f.reason == TG_FAULT_UNKNOWN_OPCODE && f.detail == OP_DEVICE_NONE);
+    CHECK_EQ(run(e, OP_DEVICE_AGAIN, 8, 5, &t), 0);
+    CHECK_EQ(tg_engine_observable_load(e, 8, &v), 0);
+    CHECK_EQ(v, 5);
+    CHECK_EQ(run(e, OP_DEVICE_WARP, 9, 0, &t), 0);
+    CHECK_EQ(tg_engine_observable_load(e, 9, &v), 0);
+    CHECK_EQ(v, 32);
+    struct tg_engine_stats s;
+    tg_engine_stats(e, &s);
+    CHECK_EQ(s.requeues, 4);
+    CHECK_EQ(s.faults, 3);
+    CHECK_EQ(s.done, 202);
+    test_close(e);
+}
+
+/* Many at once at every level, with a fence over them: each runs once. */
+static void e5_fences_count_items_of_workers(void)
+{
+    struct tg_engine *e = open_with_image(1000);
+    uint32_t args[2] = {11, 1}, total = 0, v;
+    struct tg_batch_item items[100];
+    for (int i = 0; i < 100; i++)
+        items[i] = (struct tg_batch_item){i % 10 == 9 ? OP_DEVICE_WARP : OP_DEVICE_ADD, args, 2};
+    for (uint32_t round = 0; round < 20; round++) {
+        struct tg_item fence;
+        CHECK_EQ(tg_engine_submit_batch(e, round % 29, round % 5, items, 100, round, &fence), 0);
+        total += 90 + 10 * 32;
+        CHECK_EQ(tg_engine_wait(e, &fence, LIMIT), 0);
+        CHECK_EQ(tg_engine_observable_load(e, 11, &v), 0);
+        CHECK_EQ(v, total);
+        CHECK_EQ(test_word(e, TG_CONTROL_EPOCH), round + 1);
+    }
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    test_close(e);
+}
+
+static void what_a_device_has_not_is_refused(void)
+{
+    struct tg_engine_options o = test_options(64, 1);
+    struct tg_engine *e;
+    o.flags = TG_ENGINE_SCAN;
+    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
+    CHECK(strlen(tg_engine_open_reason()) > 0);
+    o.flags = 0;
+    o.foreign_slots[1] = 3;
+    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
+}
+
+static void what_cannot_be_opened_says_why(void)
+{
+    struct tg_engine_options o = test_options(64, 1);
+    struct tg_engine *e;
+    o.backend = "cuda:x";
+    int r = tg_engine_open(&o, &e);
+    CHECK(r == -EINVAL || r == -ENODEV || r == -ENOTSUP);
+    CHECK(strlen(tg_engine_open_reason()) > 0);
+    o.backend = "abacus";
+    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
+}
+
+int main(void)
+{
+    RUN(what_cannot_be_opened_says_why);
+    if (!test_backend()) {
+        fprintf(stderr, "SKIPPED: TG_TEST_BACKEND names no device\n");
+        return 77;
+    }
+    RUN(what_a_device_has_not_is_refused);
+    RUN(opcodes_of_the_image_run_and_fault);
+    RUN(e5_fences_count_items_of_workers);
+    return 0;
+}

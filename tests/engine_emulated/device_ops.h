@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Opcodes of a device image, for tests and benches: the same text is compiled for the card and for the
+ * emulator.
+ */
+#ifndef TG_TESTS_DEVICE_OPS_H
+#define TG_TESTS_DEVICE_OPS_H
+
+#include "engine/device_op.h"
+
+#define OP_DEVICE_SPIN 0x100u  /* a0: ns */
+#define OP_DEVICE_ADD 0x101u   /* observable a0 += a1 */
+#define OP_DEVICE_FAIL 0x102u  /* returns a0 as it is */
+#define OP_DEVICE_AGAIN 0x103u /* observable a0 counts its runs; ends with run a1 */
+#define OP_DEVICE_WARP 0x104u  /* a whole warp: lane i adds 1 to observable a0 */
+#define OP_DEVICE_EMPTY 0x105u
+
+TG_DEVICE int tg_device_run(struct tg_device_op *op)
+{
+    uint32_t before = 0;
+    switch (op->opcode) {
+    case OP_DEVICE_EMPTY:
+        return TG_OP_FINISHED;
+    case OP_DEVICE_SPIN: {
+        uint64_t end = tg_device_ns() + op->args[0];
+        while (tg_device_ns() < end)
+            ;
+        return TG_OP_FINISHED;
+    }
+    case OP_DEVICE_ADD:
+        return tg_device_add(op, op->args[0], op->args[1], &before) ? TG_OP_FINISHED : -14;
+    case OP_DEVICE_FAIL:
+        return (int)op->args[0];
+    case OP_DEVICE_AGAIN:
+        if (!tg_device_add(op, op->args[0], 1, &before))
+            return -14;
+        return before + 1 >= op->args[1] ? TG_OP_FINISHED : TG_OP_REQUEUE;
+    case OP_DEVICE_WARP:
+        return tg_device_add(op, op->args[0], 1, &before) ? TG_OP_FINISHED : -14;
+    default:
+        return TG_DEVICE_UNKNOWN;
+    }
+}
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fibers of warp.h (x86-64 and aarch64 by hand, because a switch that saves signal masks costs 50 times
+// as much).
+#include "warp.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <sched.h>
+#include <time.h>
+
+namespace
+{
+
+constexpr uint32_t lanes = 32;
+constexpr size_t stack_bytes = 64 << 10;
+
+enum Operation : uint32_t { op_ballot = 1, op_shfl, op_match, op_sync };
+
+struct Warp {
+    void *context[lanes]; // stack pointers of lanes that do not run
+    void *caller;
+    void *stack[lanes];
+    bool ended[lanes];
+    uint32_t current, live;
+    uint32_t phase[lanes];
+    // Of this phase and the one before: a lane may be one ahead of another.
+    uint32_t value[2][lanes], operation[2][lanes];
+    void (*body)(void *, uint32_t);
+    void *argument;
+};
+
+thread_local Warp *self;
+
+extern "C" void emulated_switch(void **save, void *restore);
+extern "C" void emulated_entry(void);
+#if defined(__x86_64__)
+asm(".text\n.globl emulated_switch\nemulated_switch:\n"
+    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+    "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
+    ".globl emulated_entry\nemulated_entry:\nsub $8,%rsp\ncall emulated_lane\nud2\n");
+constexpr size_t saved_words = 6;
+#elif defined(__aarch64__)
+asm(".text\n.globl emulated_switch\nemulated_switch:\n"
+    "sub sp,sp,#160\nstp x19,x20,[sp]\nstp x21,x22,[sp,#16]\nstp x23,x24,[sp,#32]\nstp x25,x26,[sp,#48]\n"
+    "stp x27,x28,[sp,#64]\nstp x29,x30,[sp,#80]\nstp d8,d9,[sp,#96]\nstp d10,d11,[sp,#112]\n"
+    "stp d12,d13,[sp,#128]\nstp d14,d15,[sp,#144]\nmov x9,sp\nstr x9,[x0]\nmov sp,x1\n"
+    "ldp x19,x20,[sp]\nldp x21,x22,[sp,#16]\nldp x23,x24,[sp,#32]\nldp x25,x26,[sp,#48]\n"
+    "ldp x27,x28,[sp,#64]\nldp x29,x30,[sp,#80]\nldp d8,d9,[sp,#96]\nldp d10,d11,[sp,#112]\n"
+    "ldp d12,d13,[sp,#128]\nldp d14,d15,[sp,#144]\nadd sp,sp,#160\nret\n"
+    ".globl emulated_entry\nemulated_entry:\nbl emulated_lane\nbrk #1\n");
+#else
+#error "no fibers for this processor"
+#endif
+
+void go_on(Warp *w)
+{
+    uint32_t from = w->current;
+    uint32_t to = from;
+    do
+        to = (to + 1) % lanes;
+    while (w->ended[to] && to != from);
+    if (w->ended[to]) {
+        emulated_switch(&w->context[from], w->caller);
+        return;
+    }
+    if (to == from)
+        return;
+    w->current = to;
+    emulated_switch(&w->context[from], w->context[to]);
+}
+
+extern "C" void emulated_lane(void)
+{
+    Warp *w = self;
+    w->body(w->argument, w->current);
+    w->ended[w->current] = true;
+    go_on(w);
+    abort();
+}
+
+// Posts a value and lets the other lanes come here too. Returns the phase's values.
+const uint32_t *meet(Operation operation, uint32_t value)
+{
+    Warp *w = self;
+    uint32_t lane = w->current;
+    uint32_t phase = w->phase[lane]++ % 2;
+    w->value[phase][lane] = value;
+    w->operation[phase][lane] = operation;
+    go_on(w);
+    for (uint32_t i = 0; i < lanes; i++) {
+        if (w->operation[phase][i] != operation || w->phase[i] < w->phase[lane]) {
+            fprintf(stderr, "lane %u is at warp operation %u, lane %u is not\n", lane, operation, i);
+            abort();
+        }
+    }
+    return w->value[phase];
+}
+
+} // namespace
+
+void emulated_warp_run(void (*body)(void *, uint32_t), void *argument)
+{
+    Warp *w = static_cast<Warp *>(calloc(1, sizeof(Warp)));
+    w->body = body;
+    w->argument = argument;
+    for (uint32_t i = 0; i < lanes; i++) {
+        w->stack[i] = aligned_alloc(64, stack_bytes);
+        char *top = static_cast<char *>(w->stack[i]) + stack_bytes - 64;
+#if defined(__x86_64__)
+        void **sp = reinterpret_cast<void **>(top);
+        *--sp = nullptr;
+        *--sp = reinterpret_cast<void *>(&emulated_entry);
+        sp -= saved_words;
+        memset(sp, 0, saved_words * sizeof(void *));
+#else
+        void **sp = reinterpret_cast<void **>(top - 160);
+        memset(sp, 0, 160);
+        sp[11] = reinterpret_cast<void *>(&emulated_entry); // x30
+#endif
+        w->context[i] = sp;
+    }
+    self = w;
+    emulated_switch(&w->caller, w->context[0]);
+    self = nullptr;
+    for (uint32_t i = 0; i < lanes; i++)
+        free(w->stack[i]);
+    free(w);
+}
+
+uint32_t tg_warp_ballot(bool value)
+{
+    const uint32_t *v = meet(op_ballot, value);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < lanes; i++)
+        mask |= (v[i] ? 1u : 0u) << i;
+    return mask;
+}
+
+uint32_t tg_warp_shfl(uint32_t value, uint32_t lane)
+{
+    return meet(op_shfl, value)[lane % lanes];
+}
+
+uint32_t tg_warp_match(uint32_t value)
+{
+    const uint32_t *v = meet(op_match, value);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < lanes; i++)
+        mask |= (v[i] == value ? 1u : 0u) << i;
+    return mask;
+}
+
+void tg_warp_sync(void)
+{
+    meet(op_sync, 0);
+}
+
+void tg_shared_or(uint32_t *word, uint32_t bits)
+{
+    *word |= bits; // one thread
+}
+
+void tg_quarter_store(uint32_t *to, const uint32_t v[4])
+{
+    memcpy(to, v, 16);
+}
+
+uint64_t tg_device_ns(void)
+{
+    timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return static_cast<uint64_t>(ts.tv_sec) * 1000000000u + static_cast<uint64_t>(ts.tv_nsec);
+}
+
+void tg_warp_idle(void)
+{
+    if (self->current == 0)
+        sched_yield();
+}
+
+void tg_device_pause(uint32_t ns)
+{
+    if (self && self->current != 0)
+        return;
+    if (ns < 300) {
+        sched_yield();
+        return;
+    }
+    timespec ts = {0, 50000};
+    nanosleep(&ts, nullptr);
+}
