@@ -11,12 +11,17 @@
 #define TG_HD __host__ __device__
 #define TG_DEVICE static __device__
 #define TG_DEVICE_CALL static __device__ __noinline__ /* large or rare: not copied into its callers */
-#define TG_UNROLL _Pragma("unroll")
 #else
 #define TG_HD
-#define TG_UNROLL
 #define TG_DEVICE static inline
 #define TG_DEVICE_CALL static inline
+#endif
+
+/* Unrolls the loop that follows; compilers leave loops over atomics as they are. */
+#if defined(__CUDACC__) || defined(__clang__)
+#define TG_UNROLL _Pragma("unroll")
+#else
+#define TG_UNROLL _Pragma("GCC unroll 12")
 #endif
 
 #include <stdint.h>

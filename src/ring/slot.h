@@ -39,13 +39,6 @@
 
 TG_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "live rings hold little-endian words in place");
 
-/* Unrolls the loop over the arguments that follows; compilers leave loops over atomics as they are. */
-#ifdef __clang__
-#define TG_UNROLL _Pragma("unroll")
-#else
-#define TG_UNROLL _Pragma("GCC unroll 12")
-#endif
-
 /* What a publisher wrote, copied out by the worker that claimed the slot. */
 struct tg_slot_payload {
     uint32_t opcode;
