@@ -79,6 +79,7 @@ int tg_kernel_close(struct tg_kernel *kernel);
  * gets no result words of a user's opcode. Private buffers are zero at the start of every item (in the loop
  * they live as long as the lane).
  * -EBUSY   the engine has a kernel already
+ * -ENOTSUP the engine's bodies run on a GPU (tidegate engine emit --cuda makes a kernel for one)
  * -EPERM   the kernel is unrestricted and the engine is not (E6)
  * -ENOSPC  the engine's handlers and the kernel's opcodes are more than 256
  * -ENOMEM  when it comes from the registration of an opcode the kernel stays in use, without that one */

@@ -25,6 +25,8 @@
  *         One lane a thread; blocks are groups. values (may be NULL) gets each lane's value, by
  *         blockIdx.x * blockDim.x + threadIdx.x. Words are accessed at system scope: they may be the host's.
  *         lane, lanes, group, groups, private_words and pause of env are not looked at.
+ * A kernel of tg_ir_kernel looks at as many slots as it was built for; its ring must have them. (On a shorter
+ * one it touches nothing outside, and never finds an end.)
  *
  * Errors are 0 or -errno. Thread safe on a program that nobody changes.
  */

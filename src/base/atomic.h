@@ -266,8 +266,8 @@ TG_SYSTEM_FAMILY(uint32_t, u32)
 TG_SYSTEM_FAMILY(uint64_t, u64)
 #undef TG_SYSTEM_FAMILY
 
-/* 16 bytes, aligned: one store where the processor has one of that size; else the first word last, with release
- * order. The device looks for the first word. */
+/* 16 bytes, aligned: one store where the processor has one of that size; else the first word last, with
+ * release order. The device looks for the first word. */
 static inline void tg_sys_store_quarter(uint32_t *p, uint32_t first, const uint32_t rest[3])
 {
 #if defined(__SSE2__) && !defined(__CUDACC__)

@@ -4,11 +4,11 @@
  * else's file, somebody else's program, or one that never ends, so
  *   - the files lie in a folder of their own, made by mkdtemp (0700) below TMPDIR or /tmp, are opened by name
  *     once, exclusively, and are removed before this returns, whatever happened;
- *   - the compiler is executed with an argument vector; no shell reads anything. CC is divided at blanks
- * only. CC and TMPDIR are not looked at in a program with raised rights (secure_getenv);
- *   - the child has /dev/null, the message file and nothing else open; a limit on processor time, which what
- * it starts inherits, and an alarm on the clock end it. No signal is sent from here (L13): the child carries
- *     its own end with it.
+ *   - the compiler is executed with an argument vector; no shell reads anything, and CC is divided at blanks
+ *     only. A program with raised rights looks at no CC, TMPDIR and PATH, and hands no environment on;
+ *   - the child has /dev/null, the message file and nothing else open. A limit on processor time, which what
+ *     it starts inherits, and an alarm on the clock end it. No signal is sent from here (L13): the child
+ *     carries its own end with it, which is why it is forked and not spawned.
  */
 #include "engine/compile_cc.h"
 
@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -44,6 +45,7 @@ struct job {
     char program[PATH_BYTES];
     char *words; /* cc, divided */
     char *argv[MAX_WORDS + FLAGS + 4];
+    char *const *environment;
     char *why;
     size_t why_bytes;
 };
@@ -63,7 +65,7 @@ static bool find_program(const char *name, char *ret, size_t bytes)
 {
     if (strchr(name, '/'))
         return (size_t)snprintf(ret, bytes, "%s", name) < bytes && access(ret, X_OK) == 0;
-    const char *path = getenv("PATH");
+    const char *path = secure_getenv("PATH");
     if (!path || !*path)
         path = "/usr/local/bin:/usr/bin:/bin";
     for (;;) {
@@ -157,7 +159,7 @@ static int write_source(struct job *j, const char *text, size_t bytes)
 /* Between fork and exec only calls that are safe in a copy of a threaded program. */
 _Noreturn static void child(const struct job *j, int null, int messages, unsigned seconds)
 {
-    struct rlimit cpu = {seconds, seconds + 1};
+    struct rlimit cpu = {seconds, seconds + 1}, core = {0, 0};
     sigset_t none;
     sigemptyset(&none);
     signal(SIGALRM, SIG_DFL);
@@ -167,8 +169,9 @@ _Noreturn static void child(const struct job *j, int null, int messages, unsigne
         _exit(127);
     syscall(SYS_close_range, 3u, ~0u, 0u); /* where the kernel lacks it, close-on-exec is what there is */
     setrlimit(RLIMIT_CPU, &cpu);
+    setrlimit(RLIMIT_CORE, &core);
     alarm(seconds);
-    execve(j->program, j->argv, environ);
+    execve(j->program, j->argv, j->environment);
     _exit(127);
 }
 
@@ -240,6 +243,9 @@ static int run_compiler(struct job *j, uint64_t timeout_ns)
 static int compile(struct job *j, const char *text, size_t bytes, const char *cc, uint64_t timeout_ns,
                    void **ret_library)
 {
+    static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+    static char *const plain[] = {path, NULL};
+    j->environment = getauxval(AT_SECURE) ? plain : environ;
     int r = divide(j, cc);
     if (!r)
         r = make_folder(j);

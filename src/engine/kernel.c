@@ -152,6 +152,8 @@ void tg_engine_drop_kernel(struct tg_engine *e)
 
 int tg_engine_use_kernel(struct tg_engine *e, struct tg_kernel *kernel, const struct tg_ir_memory *memory)
 {
+    if (e->device) /* its bodies run where the words are */
+        return -ENOTSUP;
     if (kernel->unrestricted && e->control_floor != 0)
         return -EPERM;
     /* R1 acquire: a count that only grows. One that is registered by now and replaced is counted twice. */

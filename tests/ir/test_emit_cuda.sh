@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # tidegate engine emit --cuda: nvcc makes PTX of it for every architecture from sm_80 to sm_90, warnings being errors.
+# Where there is a GPU the kernel runs on it and is held against the C11 of the same nodes (emit_cuda_run.cu).
 set -u
 tidegate=$1/tidegate
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
@@ -24,3 +25,13 @@ for arch in sm_80 sm_86 sm_89 sm_90; do
     grep -q '\.entry tg_kernel' "$dir/kernel.ptx" || fail "no entry point in the PTX of $arch"
     grep -q 'atom.acq_rel.sys' "$dir/kernel.ptx" || fail "no system-scope atomics in the PTX of $arch"
 done
+
+"$tidegate" engine emit --c --slots 24 --until-idle >"$dir/alone.c" || fail "emit --c failed"
+"$tidegate" engine emit --cuda --slots 24 --until-idle >"$dir/alone.cu" || fail "emit --cuda failed"
+cc -O2 -c "$dir/alone.c" -o "$dir/alone.o" || fail "the C11 does not compile"
+"$nvcc" -O2 -gencode arch=compute_80,code=compute_80 -DKERNEL="\"$dir/alone.cu\"" -o "$dir/run" \
+    "$(dirname "$0")/emit_cuda_run.cu" "$dir/alone.o" || fail "the runner does not compile"
+timeout 150 "$dir/run"
+code=$?
+[ $code = 77 ] && echo "no GPU here: compiled only" >&2 && exit 0
+exit $code
