@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * S and F of the engine: overtaking against E3's bound and Jain's index over backlogged tenants (E4), on any
- * backend. The witness is the debug log: every item is a PRINTF, whose record is written where it ran, so the
- * log's order is the order in which items ran. All of them are published before the first may be claimed:
- * their tenants are off until then.
+ * backend. S's witness is the debug log: every item is a PRINTF, whose record is written where it ran, so the
+ * log's order is the order in which items ran. They are published before the first may be claimed: their
+ * tenant is off until then. F's witness is a handler that only one thread runs, so that a claim follows a
+ * claim; its first call waits until all tenants have published.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "bench.h"
 #include "gpu/engine.h"
 
@@ -70,7 +72,7 @@ static uint32_t longest_run(const uint32_t *records, uint32_t n, uint32_t level,
 
 /* One mix of floods; every level in waiting has `waiting` items, every flooding one enough for the bound to
  * bite. */
-static void overtaking_under(uint32_t floods, uint32_t waiting_levels, const char *what)
+static void overtaking_under(uint32_t floods, uint32_t waiting_levels, bool at_once, const char *what)
 {
     enum { WAITING = 500, FLOOD = 40000, ROOM = 50000 };
     const uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS] = {0,        ROOM,     2 * ROOM,
@@ -85,9 +87,16 @@ static void overtaking_under(uint32_t floods, uint32_t waiting_levels, const cha
         publish(e, 0, l, count, l);
         published += count;
     }
+    /* A device finds what is published a little later: unless at_once, it has found all before it may claim.
+     */
+    const struct timespec nap = {0, 200000000};
+    if (!at_once)
+        nanosleep(&nap, NULL);
     let_tenants(e, 1, 1);
     gpu_engine_must(tg_engine_settle(e, GPU_LIMIT_NS), "settle");
+    /* On a device one dispatcher claims for all workers. */
     tg_engine_stats(e, &stats);
+    uint32_t bound = TG_OVERTAKING_BOUND + (gpu_engine_on_device() ? 1 : stats.workers);
     const uint32_t *records = log_of(e, &n);
     if (n != published)
         gpu_engine_must(-EBADMSG, "not every item left a record");
@@ -95,8 +104,7 @@ static void overtaking_under(uint32_t floods, uint32_t waiting_levels, const cha
         if (!(waiting_levels >> l & 1u))
             continue;
         snprintf(name, sizeof(name), "level_%u_%s_longest_overtaking", l, what);
-        gpu_row("S", name, longest_run(records, n, l, WAITING), "claims", TG_OVERTAKING_BOUND + stats.workers,
-                "<= 1");
+        gpu_row("S", name, longest_run(records, n, l, WAITING), "claims", bound, "<= 1");
     }
     gpu_engine_close(e);
 }
@@ -105,36 +113,68 @@ void gpu_engine_overtaking(void)
 {
     const uint32_t critical = 1u << TG_PRIORITY_CRITICAL, normal = 1u << TG_PRIORITY_NORMAL,
                    low = 1u << TG_PRIORITY_LOW, idle = 1u << TG_PRIORITY_IDLE;
-    overtaking_under(critical, low | idle, "under_critical");
-    overtaking_under(normal, low | idle, "under_normal");
-    overtaking_under(critical | normal, low | idle, "under_both");
+    overtaking_under(critical, low | idle, false, "under_critical");
+    overtaking_under(normal, low | idle, false, "under_normal");
+    overtaking_under(critical | normal, low | idle, false, "under_both");
+    overtaking_under(critical | normal, low | idle, true, "under_both_at_once");
 }
 
 /* ---- F ------------------------------------------------------------------------------------------------- */
 
-/* Shares while all tenants have work: until the first of them has had its last item. */
+enum { GPU_OP_WITNESS = 11, FEW = 1024, SEEN_MAX = FEW * (TG_TENANTS + 1) };
+
+static struct {
+    uint32_t open;  /* the handler goes on */
+    uint32_t count; /* of seen; written by the one thread of handlers */
+    uint8_t seen[SEEN_MAX];
+} gate;
+
+static int witness(void *context, struct tg_op *op)
+{
+    (void)context;
+    while (!tg_load_acquire_u32(&gate.open)) /* F1 acquire: pairs with F2 in jain() */
+        tg_cpu_relax();
+    uint32_t n = gate.count;
+    if (n < SEEN_MAX) {
+        gate.seen[n] = (uint8_t)op->tenant;
+        tg_store_release_u32(&gate.count, n + 1); /* F3 release: the entry; pairs with F4 in jain() */
+    }
+    return TG_OP_FINISHED;
+}
+
+/* Jain's index over the claims until the first tenant has had its last item; tenant 0 has `more` times as
+ * many as each of the others. The very first claim came before the others had published and is left out. */
 static double jain(uint32_t tenants, uint32_t more)
 {
-    uint32_t few = more == 1 ? 29000 / tenants : 280, count[TG_TENANTS], left[TG_TENANTS], n = 0;
+    uint32_t left[TG_TENANTS], sum = 0;
     uint64_t share[TG_TENANTS] = {0};
-    struct tg_engine *e = open_with_log(5 * 60000, NULL);
-    let_tenants(e, tenants, 0);
+    struct tg_engine_options o;
+    gpu_engine_options(&o, 5 * 140000);
+    struct tg_engine *e = gpu_engine_open(&o);
+    gpu_engine_must(tg_engine_register(e, GPU_OP_WITNESS, witness, NULL), "register");
+    gate.open = gate.count = 0;
     for (uint32_t t = 0; t < tenants; t++) {
-        count[t] = left[t] = t == 0 ? few * more : few;
-        publish(e, t, TG_PRIORITY_NORMAL, count[t], t);
+        left[t] = t == 0 ? FEW * more : FEW;
+        sum += left[t];
+        for (uint32_t i = 0; i < left[t] + (t == 0); i++)
+            gpu_engine_submit(e, t, TG_PRIORITY_NORMAL, GPU_OP_WITNESS, NULL, 0, NULL);
     }
-    let_tenants(e, tenants, 1);
-    gpu_engine_must(tg_engine_settle(e, GPU_LIMIT_NS), "settle");
-    const uint32_t *records = log_of(e, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t t = records[4 * i];
+    uint32_t wanted = sum < FEW * tenants ? sum : FEW * tenants, n = 0;
+    const struct timespec nap = {0, 100000000};
+    nanosleep(&nap, NULL);               /* a device has found all of them */
+    tg_store_release_u32(&gate.open, 1); /* F2 */
+    for (uint64_t end = gpu_until(20); n <= wanted && tg_clock_mono_ns() < end;)
+        n = tg_load_acquire_u32(&gate.count); /* F4 */
+    let_tenants(e, tenants, 0);               /* the rest is handed back */
+    gpu_engine_close(e);
+    for (uint32_t i = 1; i < n; i++) {
+        uint32_t t = gate.seen[i];
         if (t >= tenants || left[t] == 0)
-            gpu_engine_must(-EBADMSG, "a record that nobody published");
+            gpu_engine_must(-EBADMSG, "an item that nobody published");
         share[t]++;
         if (--left[t] == 0)
             break;
     }
-    gpu_engine_close(e);
     return (double)tg_tenants_jain_ppm(share, tenants) / 1e6;
 }
 
