@@ -11,8 +11,10 @@
 #define TG_HD __host__ __device__
 #define TG_DEVICE static __device__
 #define TG_DEVICE_CALL static __device__ __noinline__ /* large or rare: not copied into its callers */
+#define TG_UNROLL _Pragma("unroll")
 #else
 #define TG_HD
+#define TG_UNROLL
 #define TG_DEVICE static inline
 #define TG_DEVICE_CALL static inline
 #endif

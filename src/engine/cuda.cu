@@ -7,6 +7,13 @@
 #include "engine/cuda_warp.cuh"
 #include "engine/dispatch_main.h"
 
+static __shared__ struct tg_shared tg_block_state;
+
+static __device__ __forceinline__ struct tg_shared *tg_state(void)
+{
+    return &tg_block_state;
+}
+
 #ifndef TG_DEVICE_OPCODES
 static __device__ int tg_device_run(struct tg_device_op *op)
 {
@@ -15,20 +22,18 @@ static __device__ int tg_device_run(struct tg_device_op *op)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(TG_BLOCK_LANES, 1)
-    tg_engine_kernel(struct tg_device_params params)
+extern "C" __global__ void __launch_bounds__(TG_BLOCK_LANES, 1) tg_engine_kernel(void)
 {
-    __shared__ struct tg_shared shared;
     uint32_t warp = threadIdx.x / TG_LANES;
     uint32_t lane = threadIdx.x % TG_LANES;
     if (blockIdx.x == 0) {
         if (warp == 0)
-            tg_dispatcher(&params, &shared, lane);
+            tg_dispatcher(lane);
         return;
     }
     if (threadIdx.x == 0)
-        tg_add_acqrel_u32(params.arrivals, 1u); /* A2 acq_rel: pairs with A1 */
+        tg_add_acqrel_u32(tg_params()->arrivals, 1u); /* A2 acq_rel: pairs with A1 */
     uint32_t number = (blockIdx.x - 1) * (TG_BLOCK_LANES / TG_LANES) + warp;
-    if (number < params.workers)
-        tg_worker_warp(&params, number, lane);
+    if (number < tg_params()->workers)
+        tg_worker_warp(number, lane);
 }

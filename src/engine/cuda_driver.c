@@ -57,6 +57,7 @@ struct driver {
     result_t (*module_load)(void **, const void *);
     result_t (*module_unload)(void *);
     result_t (*module_function)(void **, void *, const char *);
+    result_t (*module_global)(pointer_t *, size_t *, void *, const char *);
     result_t (*host_alloc)(void **, size_t, unsigned);
     result_t (*host_free)(void *);
     result_t (*mem_alloc)(pointer_t *, size_t);
@@ -87,6 +88,7 @@ static const struct {
     {"cuModuleLoadData", offsetof(struct driver, module_load)},
     {"cuModuleUnload", offsetof(struct driver, module_unload)},
     {"cuModuleGetFunction", offsetof(struct driver, module_function)},
+    {"cuModuleGetGlobal_v2", offsetof(struct driver, module_global)},
     {"cuMemHostAlloc", offsetof(struct driver, host_alloc)},
     {"cuMemFreeHost", offsetof(struct driver, host_free)},
     {"cuMemAlloc_v2", offsetof(struct driver, mem_alloc)},
@@ -299,11 +301,14 @@ static uint32_t workers(void *state, uint32_t wanted)
 static int start(void *state, struct tg_device_params *params)
 {
     struct cuda *c = state;
-    void *arguments[] = {params};
     params->blocks = c->blocks;
     enter(c);
-    c->started = driver.launch(c->kernel, 1 + c->blocks, 1, 1, TG_BLOCK_LANES, 1, 1, 0, c->stream,
-                               arguments) == CUDA_SUCCESS;
+    pointer_t at;
+    size_t bytes;
+    c->started = driver.module_global(&at, &bytes, c->module, "tg_engine_params") == CUDA_SUCCESS &&
+                 bytes == sizeof(*params) && driver.copy_to(at, params, bytes, c->stream) == CUDA_SUCCESS &&
+                 driver.launch(c->kernel, 1 + c->blocks, 1, 1, TG_BLOCK_LANES, 1, 1, 0, c->stream, NULL) ==
+                     CUDA_SUCCESS;
     leave();
     return c->started ? 0 : -EIO;
 }

@@ -5,6 +5,23 @@
 
 #include <stdint.h>
 
+#include "engine/device.h"
+
+/* What the engine was opened with; written by the host before the start. A module is loaded for each engine.
+ */
+extern "C" {
+__constant__ struct tg_device_params tg_engine_params;
+}
+
+static __device__ __forceinline__ const struct tg_device_params *tg_params(void)
+{
+    return &tg_engine_params;
+}
+
+static __device__ __forceinline__ uint32_t tg_bits(uint32_t mask)
+{
+    return (uint32_t)__popc(mask);
+}
 static __device__ __forceinline__ uint32_t tg_warp_ballot(bool value)
 {
     return __ballot_sync(0xFFFFFFFFu, value);

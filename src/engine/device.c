@@ -100,13 +100,17 @@ static int lay_device(struct tg_engine *e)
     p->queue_shift = shift;
     p->queue_mask = (1u << shift) - 1u;
     p->poll_pause_ns = 500;
+    p->free_batch = 256;
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        if (e->level[l].own / 4 < p->free_batch)
+            p->free_batch = e->level[l].own / 4;
     p->items = device(d, e->slots, sizeof(struct tg_line));
     p->kept = device(d, e->slots, sizeof(uint32_t));
     p->generation = device(d, e->slots, sizeof(uint64_t));
     p->stamp = device(d, e->slots, sizeof(uint64_t));
     p->fence_left = device(d, e->slots, sizeof(int32_t));
     p->bad = device(d, e->slots, sizeof(struct tg_bad_end));
-    p->cells = device(d, (size_t)TG_DEVICE_QUEUES << shift, sizeof(uint32_t));
+    p->cells = device(d, (size_t)TG_DEVICE_QUEUES << shift, sizeof(uint64_t));
     p->control = device(d, e->control_words, sizeof(uint32_t));
     p->counts = device(d, 1, sizeof(struct tg_counts));
     p->tasks = device(d, p->workers ? p->workers : 1, sizeof(struct tg_task));

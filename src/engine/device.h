@@ -122,10 +122,6 @@ enum tg_left {
 #define TG_KEPT_HELD (1u << 31)    /* from its line until its free cell */
 #define TG_KEPT_COUNTED (1u << 30) /* a fence: its items' number was added to FENCE_LEFT */
 
-/* Cells of the device's own queues: slot | class << 28. */
-#define TG_QUEUED_SLOT 0xFFFFFu
-#define TG_QUEUED_CLASS_SHIFT 28u
-
 #define TG_DEVICE_QUEUES (TG_PRIORITY_LEVELS * TG_TENANTS)
 
 /* The last bad end of a slot as the device writes it; tg_bad_end of internal.h is this. */
@@ -171,8 +167,9 @@ struct tg_device_params {
     uint32_t slots, control_words, control_floor, log_words;
     uint32_t queue_mask, queue_shift; /* cells of each of the device's queues */
     uint32_t workers;                 /* worker warps */
-    uint32_t poll_pause_ns;           /* cap of the idle dispatcher's pause */
-    uint64_t limit_ns;                /* 0: none; else the dispatcher leaves after it (tests) */
+    uint32_t free_batch;    /* slots that ended before their free cells are written, if work goes on */
+    uint32_t poll_pause_ns; /* cap of the idle dispatcher's pause */
+    uint64_t limit_ns;      /* 0: none; else the dispatcher leaves after it (tests) */
     /* Host memory. */
     struct tg_slot *ring;
     const struct tg_line *lines[TG_LINE_RINGS];
@@ -191,7 +188,7 @@ struct tg_device_params {
     uint64_t *stamp;
     int32_t *fence_left; /* items that have ended count down; the fence adds their number */
     struct tg_bad_end *bad;
-    uint32_t *cells; /* TG_DEVICE_QUEUES times queue_mask + 1 */
+    uint64_t *cells; /* TG_DEVICE_QUEUES times queue_mask + 1 */
     uint32_t *control;
     struct tg_counts *counts;
     struct tg_task *tasks;

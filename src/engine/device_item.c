@@ -11,7 +11,7 @@
 #include "engine/futex.h"
 #include "ring/packed.h"
 
-#define LOOKS_WHEN_FULL 64u
+#define LOOKS_WHEN_FULL 256u
 
 /* N1 release: the lap of a quarter last, after its other words; pairs with N2 in dispatch.h. */
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
@@ -125,8 +125,8 @@ static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slot
     return tg_index_pop_many_mc(own, n, slots);
 }
 
-/* The device frees a slot up to a few looks after its item is DONE: a level that seems full is looked at for some
- * microseconds before the caller hears so. */
+/* The device frees a slot up to a few looks after its item is DONE: a level that seems full is looked at for
+ * some microseconds before the caller hears so. */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
     for (uint32_t looks = 0; looks < LOOKS_WHEN_FULL; looks++) {
@@ -134,7 +134,7 @@ bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *s
             return true;
         if (n > tg_load_relaxed_u32(&e->level[level].own)) /* P0 */
             return false;
-        if (looks >= LOOKS_WHEN_FULL / 2)
+        if (looks >= LOOKS_WHEN_FULL / 4)
             sched_yield();
         tg_cpu_relax();
     }

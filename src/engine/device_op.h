@@ -22,10 +22,10 @@ struct tg_device_op {
     uint32_t opcode, tenant, priority, slot;
     uint32_t lane; /* 0..31; an opcode of a whole warp runs on all of them with the same item */
     uint32_t args[TG_ARGS_PER_SLOT];
-    /* The engine's. */
-    uint32_t word[TG_TASK_WORDS];
-    const struct tg_device_params *params;
+    uint32_t word[TG_TASK_WORDS]; /* the engine's */
 };
+
+TG_DEVICE const struct tg_device_params *tg_params(void);
 
 /* The bodies of the image: returns TG_OP_FINISHED, TG_OP_REQUEUE, TG_DEVICE_UNKNOWN, or an error (FAULT). */
 TG_DEVICE int tg_device_run(struct tg_device_op *op);
@@ -48,27 +48,28 @@ TG_DEVICE bool tg_device_notes(struct tg_device_op *op, uint32_t word)
  * writes more than TG_TASK_WORDS different ones. The host sees what was written when it sees DONE. */
 TG_DEVICE bool tg_device_load(const struct tg_device_op *op, uint32_t index, uint32_t *ret_value)
 {
-    if (index >= op->params->control_words - TG_CONTROL_OBSERVABLE_BASE)
+    (void)op;
+    if (index >= tg_params()->control_words - TG_CONTROL_OBSERVABLE_BASE)
         return false;
-    *ret_value = tg_load_relaxed_u32(&op->params->control[TG_CONTROL_OBSERVABLE_BASE + index]);
+    *ret_value = tg_load_relaxed_u32(&tg_params()->control[TG_CONTROL_OBSERVABLE_BASE + index]);
     return true;
 }
 
 TG_DEVICE bool tg_device_store(struct tg_device_op *op, uint32_t index, uint32_t value)
 {
-    if (index >= op->params->control_words - TG_CONTROL_OBSERVABLE_BASE ||
+    if (index >= tg_params()->control_words - TG_CONTROL_OBSERVABLE_BASE ||
         !tg_device_notes(op, TG_CONTROL_OBSERVABLE_BASE + index))
         return false;
-    tg_store_relaxed_u32(&op->params->control[TG_CONTROL_OBSERVABLE_BASE + index], value);
+    tg_store_relaxed_u32(&tg_params()->control[TG_CONTROL_OBSERVABLE_BASE + index], value);
     return true;
 }
 
 TG_DEVICE bool tg_device_add(struct tg_device_op *op, uint32_t index, uint32_t value, uint32_t *ret_before)
 {
-    if (index >= op->params->control_words - TG_CONTROL_OBSERVABLE_BASE ||
+    if (index >= tg_params()->control_words - TG_CONTROL_OBSERVABLE_BASE ||
         !tg_device_notes(op, TG_CONTROL_OBSERVABLE_BASE + index))
         return false;
-    *ret_before = tg_add_relaxed_u32(&op->params->control[TG_CONTROL_OBSERVABLE_BASE + index], value);
+    *ret_before = tg_add_relaxed_u32(&tg_params()->control[TG_CONTROL_OBSERVABLE_BASE + index], value);
     return true;
 }
 

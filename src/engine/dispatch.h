@@ -6,8 +6,9 @@
  * the bound of levels.h holds exactly.
  *
  * Written for a warp of 32 lanes in uniform control flow: every call of a tg_warp_ function is reached by all
- * lanes. cuda_warp.cuh provides those; so does tests/engine_emulated, which runs this very code on a CPU with
- * a fiber a lane. State in struct tg_shared is written by one lane between two tg_warp_sync().
+ * lanes. cuda_warp.cuh provides those, and tg_params() and tg_state(); so does tests/engine_emulated, which
+ * runs this very code on a CPU with a fiber a lane. State in struct tg_shared is written by one lane between
+ * two tg_warp_sync().
  */
 #ifndef TG_ENGINE_DISPATCH_H
 #define TG_ENGINE_DISPATCH_H
@@ -20,7 +21,8 @@
 #define TG_LANES 32u
 #define TG_ALL_LANES 0xFFFFFFFFu
 #define TG_MORE_LOADS 8u /* of 8 lines each, for a level that had a line at the last look */
-#define TG_FREED_ROOM 96u
+#define TG_COMMAND_LANE (4u * TG_RING_COMMANDS)
+#define TG_FREED_ROOM 320u
 #define TG_MAX_TASKS 2048u
 
 /* The dispatcher's own state, in the fast memory of its block. */
@@ -39,7 +41,9 @@ struct tg_shared {
     uint32_t credit;  /* threads of the host that are free for handlers */
     uint32_t flights; /* items in the hands of the host or of workers */
     uint32_t urgent;  /* claims at CRITICAL or HIGH since the last one elsewhere */
-    uint32_t unposted, draining, left, cursor, hot;
+    uint32_t unposted, draining, cursor;
+    uint32_t warm, hot; /* level that had a line at the last look; and at the one before too */
+    uint32_t dead;      /* cancelled items that still stand in a queue */
     uint32_t freed_count;
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
     uint32_t idle_count;
@@ -48,27 +52,23 @@ struct tg_shared {
     struct tg_counts posted;
 };
 
-/* What every lane has at hand. */
+/* What every lane has at hand, besides tg_params() and tg_state() of the block. */
 struct tg_warp {
-    const struct tg_device_params *p;
-    struct tg_shared *s;
     uint32_t lane;
 };
+
+struct tg_quarter {
+    uint32_t word[4];
+};
+
+TG_DEVICE const struct tg_device_params *tg_params(void);
+TG_DEVICE struct tg_shared *tg_state(void);
 
 /* An item in a lane's hands. */
 struct tg_taken {
     uint32_t slot, level, tenant, cls, kept;
     bool have;
 };
-
-TG_DEVICE uint32_t tg_bits(uint32_t mask)
-{
-#ifdef __CUDA_ARCH__
-    return (uint32_t)__popc(mask);
-#else
-    return (uint32_t)__builtin_popcount(mask);
-#endif
-}
 
 /* How many of the mask's lanes come before this one. */
 TG_DEVICE uint32_t tg_rank(const struct tg_warp *w, uint32_t mask)
@@ -121,32 +121,39 @@ TG_DEVICE_CALL void tg_authority_read(const struct tg_device_params *p, struct t
     s->allowed = allowed;
 }
 
-/* One lane: a slot goes to the end of its queue. */
-TG_DEVICE void tg_push(const struct tg_warp *w, uint32_t slot)
+/* A cell of the device's own queues: the slot, and what was kept of it when it was queued. Of that only the
+ * status may change while it waits, when it is cancelled (DEAD counts those). */
+TG_DEVICE uint64_t tg_cell(uint32_t slot, uint32_t kept)
 {
-    uint32_t kept = w->p->kept[slot];
+    return (uint64_t)kept << 32 | slot;
+}
+
+/* One lane: a slot goes to the end of its queue. */
+TG_DEVICE void tg_push(uint32_t slot)
+{
+    uint32_t kept = tg_params()->kept[slot];
     uint32_t level = tg_level_of(kept);
     uint32_t tenant = tg_tenant_of(kept);
     uint32_t q = level * TG_TENANTS + tenant;
-    uint32_t *cells = w->p->cells + ((uint64_t)q << w->p->queue_shift);
-    cells[w->s->tail[q]++ & w->p->queue_mask] = slot | tg_class_of(kept) << TG_QUEUED_CLASS_SHIFT;
-    w->s->ready[level] |= 1u << tenant;
+    uint64_t *cells = tg_params()->cells + ((uint64_t)q << tg_params()->queue_shift);
+    cells[tg_state()->tail[q]++ & tg_params()->queue_mask] = tg_cell(slot, kept);
+    tg_state()->ready[level] |= 1u << tenant;
 }
 
 /* Files the items whose lines the groups of four lanes hold: lane 4g + i has quarter i. */
-TG_DEVICE_CALL void tg_file(struct tg_warp *w, bool valid, uint32_t level, const uint32_t v[4])
+TG_DEVICE_CALL void tg_file(struct tg_warp *w, bool valid, uint32_t level, struct tg_quarter v)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t group = w->lane & ~3u;
-    uint32_t value = v[0] >> TG_LINE_VALUE_SHIFT;
+    uint32_t value = v.word[0] >> TG_LINE_VALUE_SHIFT;
     uint32_t slot = tg_warp_shfl(value, group);
     uint32_t route = tg_warp_shfl(value, group + 1);
     uint32_t kind = tg_warp_shfl(value, group + 3);
     uint32_t tenant = route & TG_LINE_TENANT;
     valid = valid && slot < p->slots && tenant < TG_TENANTS;
     if (valid)
-        tg_quarter_store(&p->items[slot].word[4 * (w->lane & 3u)], v);
+        tg_quarter_store(&p->items[slot].word[4 * (w->lane & 3u)], v.word);
     bool leads = valid && group == w->lane;
     uint32_t q = leads ? level * TG_TENANTS + tenant : TG_DEVICE_QUEUES + w->lane;
     uint32_t peers = tg_warp_match(q);
@@ -154,12 +161,12 @@ TG_DEVICE_CALL void tg_file(struct tg_warp *w, bool valid, uint32_t level, const
     if (leads) {
         uint32_t cls = route >> TG_LINE_CLASS_SHIFT & TG_LINE_CLASS;
         position = s->tail[q] + tg_rank(w, peers);
-        p->cells[((uint64_t)q << p->queue_shift) + (position & p->queue_mask)] =
-            slot | cls << TG_QUEUED_CLASS_SHIFT;
-        p->kept[slot] = TG_KEPT_HELD | TG_SLOT_PUBLISHED | level << TG_KEPT_LEVEL_SHIFT |
+        uint32_t kept = TG_KEPT_HELD | TG_SLOT_PUBLISHED | level << TG_KEPT_LEVEL_SHIFT |
                         tenant << TG_KEPT_TENANT_SHIFT | cls << TG_KEPT_CLASS_SHIFT |
                         kind << TG_KEPT_KIND_SHIFT | (route & TG_LINE_BATCHED ? TG_KEPT_BATCHED : 0) |
                         (route & TG_LINE_SAMPLED ? TG_KEPT_SAMPLED : 0);
+        p->cells[((uint64_t)q << p->queue_shift) + (position & p->queue_mask)] = tg_cell(slot, kept);
+        p->kept[slot] = kept;
         tg_bump_relaxed_u64(&p->generation[slot], 1); /* as the publisher counted: T1 */
         if (route & TG_LINE_SAMPLED)
             p->stamp[slot] = tg_device_ns();
@@ -172,15 +179,22 @@ TG_DEVICE_CALL void tg_file(struct tg_warp *w, bool valid, uint32_t level, const
     tg_warp_sync();
 }
 
-/* Reads this lane's quarter of the line at a position; true when it is of that position's lap. */
-TG_DEVICE bool tg_look(const struct tg_device_params *p, uint32_t ring, uint64_t position, uint32_t quarter,
-                       uint32_t v[4])
+/* Begins to read this lane's quarter of the line at a position. */
+TG_DEVICE struct tg_quarter tg_look(const struct tg_device_params *p, uint32_t ring, uint64_t position,
+                                    uint32_t quarter)
 {
-    uint32_t shift = p->line_shift[ring];
-    const struct tg_line *line = &p->lines[ring][position & ((UINT64_C(1) << shift) - 1u)];
+    const struct tg_line *line = &p->lines[ring][position & ((UINT64_C(1) << p->line_shift[ring]) - 1u)];
+    struct tg_quarter v;
     /* N2: one access; pairs with N1 of device_item.c. */
-    tg_sys_load_quarter(&line->word[4 * quarter], v);
-    return (v[0] & TG_LINE_LAP) == tg_line_lap(position, shift);
+    tg_sys_load_quarter(&line->word[4 * quarter], v.word);
+    return v;
+}
+
+/* Is it of that position's lap? */
+TG_DEVICE bool tg_fits(const struct tg_device_params *p, uint32_t ring, uint64_t position,
+                       const struct tg_quarter *v)
+{
+    return (v->word[0] & TG_LINE_LAP) == tg_line_lap(position, p->line_shift[ring]);
 }
 
 /* Which groups of four lanes have a whole line. */
@@ -191,59 +205,65 @@ TG_DEVICE uint32_t tg_whole(uint32_t lanes)
     return m & 0x11111111u; /* a bit a group, at its first lane */
 }
 
-TG_DEVICE_CALL bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t first_lane);
-
 /* One look at everything: the next line of each of so many rings (all, or all but the commands), and of the
- * hot level the lines after it. Returns how many lines were taken. */
-TG_DEVICE uint32_t tg_poll(struct tg_warp *w, uint32_t rings)
+ * hot level the lines after it. All loads are under way before the first is looked at. Returns how many lines
+ * were taken; when one of them is a command, *commanded, and its quarters lie in lanes TG_COMMAND_LANE .. of
+ * *command.
+ */
+TG_DEVICE uint32_t tg_poll(struct tg_warp *w, uint32_t rings, struct tg_quarter *command, bool *commanded)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t ring = w->lane >> 2;
     uint32_t hot = s->hot;
-    uint32_t v[4] = {0, 0, 0, 0};
-    uint32_t more[TG_MORE_LOADS][4];
+    struct tg_quarter v = {{0, 0, 0, 0}};
+    struct tg_quarter more[TG_MORE_LOADS];
     uint32_t taken = 0;
-    bool mine = false;
-    if (ring < rings && ring != hot)
-        mine = tg_look(p, ring, s->position[ring], w->lane & 3u, v);
-    uint32_t fresh = 0; /* bit j: this lane's quarter of load j is there */
-    if (hot < TG_PRIORITY_LEVELS) {
-        uint64_t from = s->position[hot] + (w->lane >> 2);
+    bool whole_run = hot < TG_PRIORITY_LEVELS;
+    uint64_t mine = ring < TG_LINE_RINGS ? s->position[ring] : 0;
+    uint64_t from = whole_run ? s->position[hot] + ring : 0;
+    bool looks = ring < rings && ring != hot;
+    if (looks)
+        v = tg_look(p, ring, mine, w->lane & 3u);
+    if (whole_run) {
+        TG_UNROLL
         for (uint32_t j = 0; j < TG_MORE_LOADS; j++)
-            fresh |= (tg_look(p, hot, from + 8 * j, w->lane & 3u, more[j]) ? 1u : 0u) << j;
-        for (uint32_t j = 0; j < TG_MORE_LOADS; j++) {
-            uint32_t whole = tg_whole(tg_warp_ballot(fresh >> j & 1u));
-            uint32_t gap = ~whole & 0x11111111u;
-            uint32_t lines = gap ? tg_levels_first(gap) / 4 : 8;
-            if (lines == 0)
-                break;
-            tg_file(w, w->lane >> 2 < lines, hot, more[j]);
-            taken += lines;
-            if (lines < 8)
-                break;
-        }
+            more[j] = tg_look(p, hot, from + 8 * j, w->lane & 3u);
     }
-    uint32_t whole = tg_whole(tg_warp_ballot(mine));
+    uint32_t whole = tg_whole(tg_warp_ballot(looks && tg_fits(p, ring, mine, &v)));
     uint32_t items = whole & 0x000FFFFFu;
     if (items)
         tg_file(w, (items >> (w->lane & ~3u) & 1u) != 0, ring, v);
+    if (hot < TG_PRIORITY_LEVELS) {
+        TG_UNROLL
+        for (uint32_t j = 0; j < TG_MORE_LOADS; j++) {
+            if (whole_run) {
+                uint32_t lanes = tg_warp_ballot(tg_fits(p, hot, from + 8 * j, &more[j]));
+                uint32_t gap = ~tg_whole(lanes) & 0x11111111u;
+                uint32_t lines = gap ? tg_levels_first(gap) / 4 : 8;
+                if (lines)
+                    tg_file(w, ring < lines, hot, more[j]);
+                taken += lines;
+                whole_run = lines == 8;
+            }
+        }
+    }
     tg_warp_sync();
     if (w->lane == 0) {
         if (hot < TG_PRIORITY_LEVELS)
             s->position[hot] += taken;
         for (uint32_t r = 0; r < TG_LINE_RINGS; r++)
             s->position[r] += whole >> (4 * r) & 1u;
-        if (items)
-            s->hot = tg_levels_first(items) / 4;
-        else if (taken == 0)
-            s->hot = TG_LINE_RINGS; /* none */
+        /* One item alone is not followed by others: the long look is for a level that has had two. */
+        uint32_t level = items ? tg_levels_first(items) / 4 : TG_LINE_RINGS;
+        if (items ? level == s->warm : taken == 0)
+            s->hot = level;
+        s->warm = level;
     }
     tg_warp_sync();
-    taken += tg_bits(whole);
-    if (whole >> (4 * TG_RING_COMMANDS) & 1u)
-        tg_command(w, v, 4 * TG_RING_COMMANDS);
-    return taken;
+    *commanded = whole >> TG_COMMAND_LANE & 1u;
+    *command = v;
+    return taken + tg_bits(whole);
 }
 
 /* How many claims in a row, at most most, go to this level and tenant; the state after them. */
@@ -289,11 +309,12 @@ TG_DEVICE uint32_t tg_room(const struct tg_shared *s, uint32_t cls)
 /* Takes up to 32 items, in the order of the rules; lane i gets the i-th. Returns how many. */
 TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t n = 0;
     uint32_t of_class = TG_CLASS_INLINE; /* a round has one class besides INLINE */
     mine->have = false;
+    mine->kept = 0;
     if (w->lane < TG_PRIORITY_LEVELS)
         s->stalled[w->lane] = 0;
     tg_warp_sync();
@@ -314,10 +335,11 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
         uint32_t head = s->head[q];
         uint32_t most = s->tail[q] - head;
         most = most < TG_LANES - n ? most : TG_LANES - n;
-        const uint32_t *cells = p->cells + ((uint64_t)q << p->queue_shift);
-        uint32_t cell = w->lane < most ? cells[(head + w->lane) & p->queue_mask] : 0;
-        uint32_t cls = tg_warp_shfl(cell, 0) >> TG_QUEUED_CLASS_SHIFT;
-        uint32_t other = tg_warp_ballot(w->lane >= most || cell >> TG_QUEUED_CLASS_SHIFT != cls);
+        const uint64_t *cells = p->cells + ((uint64_t)q << p->queue_shift);
+        uint64_t cell = w->lane < most ? cells[(head + w->lane) & p->queue_mask] : 0;
+        uint32_t kept = (uint32_t)(cell >> 32);
+        uint32_t cls = tg_class_of(tg_warp_shfl(kept, 0));
+        uint32_t other = tg_warp_ballot(w->lane >= most || tg_class_of(kept) != cls);
         most = other ? tg_levels_first(other) : TG_LANES;
         uint32_t room = tg_room(s, cls);
         if (cls != TG_CLASS_INLINE && of_class != TG_CLASS_INLINE && cls != of_class)
@@ -328,10 +350,12 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
         uint32_t k = 0;
         if (most != 0)
             k = tg_run_length(w, waiting, work, level, tenant, most, &turn, &levels);
-        uint32_t moved = tg_warp_shfl(cell, (w->lane - n) & 31u);
+        uint32_t moved = tg_warp_shfl((uint32_t)cell, (w->lane - n) & 31u);
+        uint32_t moved_kept = tg_warp_shfl(kept, (w->lane - n) & 31u);
         if (w->lane >= n && w->lane < n + k) {
             mine->have = true;
-            mine->slot = moved & TG_QUEUED_SLOT;
+            mine->slot = moved;
+            mine->kept = moved_kept;
             mine->level = level;
             mine->tenant = tenant;
             mine->cls = cls;
@@ -360,7 +384,8 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
             of_class = cls;
         n += k;
     }
-    mine->kept = mine->have ? p->kept[mine->slot] : 0;
+    if (s->dead && mine->have)
+        mine->kept = p->kept[mine->slot];
     return n;
 }
 

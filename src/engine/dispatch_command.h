@@ -37,12 +37,12 @@ TG_DEVICE struct tg_taken tg_held(const struct tg_device_params *p, uint32_t slo
 /* Takes cancelled items off the head of a queue whose tenant may not claim: nobody else comes by. */
 TG_DEVICE void tg_prune(struct tg_warp *w, uint32_t level, uint32_t tenant)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t q = level * TG_TENANTS + tenant;
-    const uint32_t *cells = p->cells + ((uint64_t)q << p->queue_shift);
+    const uint64_t *cells = p->cells + ((uint64_t)q << p->queue_shift);
     while (s->head[q] != s->tail[q]) {
-        struct tg_taken t = tg_held(p, cells[s->head[q] & p->queue_mask] & TG_QUEUED_SLOT);
+        struct tg_taken t = tg_held(p, (uint32_t)cells[s->head[q] & p->queue_mask]);
         if (1u << tg_status_of(t.kept) & TG_FROM_CLAIM)
             return;
         tg_warp_sync();
@@ -63,13 +63,15 @@ TG_DEVICE void tg_prune(struct tg_warp *w, uint32_t level, uint32_t tenant)
 
 TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t generation)
 {
-    const struct tg_device_params *p = w->p;
+    const struct tg_device_params *p = tg_params();
     if (slot >= p->slots)
         return TG_SAYS_INVALID;
     /* The item's line was written before this command's, but one look reads the rings in no order. */
     for (uint32_t looks = 0; tg_load_relaxed_u64(&p->generation[slot]) < generation; looks++) {
+        struct tg_quarter ignored;
+        bool none;
         tg_warp_sync();
-        if (tg_poll(w, TG_PRIORITY_LEVELS) == 0 && looks > TG_LOOKS_FOR_LINE)
+        if (tg_poll(w, TG_PRIORITY_LEVELS, &ignored, &none) == 0 && looks > TG_LOOKS_FOR_LINE)
             return TG_SAYS_ALREADY; /* no such item */
     }
     struct tg_taken t = tg_held(p, slot);
@@ -87,13 +89,15 @@ TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t g
         p->kept[slot] = tg_with_status(t.kept, TG_SLOT_EMPTY) | (parked ? TG_KEPT_ORPHAN : 0);
         tg_write_bad_end(p, slot, TG_SLOT_EMPTY, 0);
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_EMPTY); /* S5 */
-        w->s->cancelled++;
+        tg_state()->cancelled++;
+        if (queued && !parked)
+            tg_state()->dead++;
     }
     tg_warp_sync();
     tg_fence_count(w, w->lane == 0 && (t.kept & TG_KEPT_BATCHED), slot);
     if (!queued)
         tg_free(w, w->lane == 0, slot, t.level);
-    else if (!parked && !(w->s->allowed >> t.tenant & 1u))
+    else if (!parked && !(tg_state()->allowed >> t.tenant & 1u))
         tg_prune(w, t.level, t.tenant);
     return 0;
 }
@@ -101,9 +105,9 @@ TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t g
 TG_DEVICE void tg_requeue_taken(struct tg_warp *w, const struct tg_taken *t)
 {
     if (w->lane == 0) {
-        w->p->kept[t->slot] = tg_with_status(t->kept, TG_SLOT_REQUEUE);
-        tg_sys_store_release_u32(&w->p->ring[t->slot].status, TG_SLOT_REQUEUE); /* S4 */
-        tg_push(w, t->slot);
+        tg_params()->kept[t->slot] = tg_with_status(t->kept, TG_SLOT_REQUEUE);
+        tg_sys_store_release_u32(&tg_params()->ring[t->slot].status, TG_SLOT_REQUEUE); /* S4 */
+        tg_push(t->slot);
     }
     tg_warp_sync();
 }
@@ -111,22 +115,22 @@ TG_DEVICE void tg_requeue_taken(struct tg_warp *w, const struct tg_taken *t)
 /* A host thread has run an item: a0 result, a1..3 fault, a4 its opcode. */
 TG_DEVICE_CALL int32_t tg_do_ended(struct tg_warp *w, uint32_t slot, const uint32_t *a)
 {
-    if (slot >= w->p->slots)
+    if (slot >= tg_params()->slots)
         return TG_SAYS_INVALID;
-    struct tg_taken t = tg_held(w->p, slot);
+    struct tg_taken t = tg_held(tg_params(), slot);
     struct tg_fault fault = {a[1], a[2], a[3]};
     uint32_t kind = tg_kind_of(t.kept);
     tg_warp_sync();
     if (w->lane == 0) {
-        w->s->credit++;
-        w->s->flights--;
+        tg_state()->credit++;
+        tg_state()->flights--;
     }
     tg_warp_sync();
     if (a[0] == TG_OP_REQUEUE) {
-        tg_bump_relaxed_u64(&w->p->counts->requeues, w->lane == 0 ? 1 : 0);
+        tg_bump_relaxed_u64(&tg_params()->counts->requeues, w->lane == 0 ? 1 : 0);
         tg_requeue_taken(w, &t);
     } else if (a[0] == TG_OP_WAIT_IO) {
-        tg_hand_over(w, w->lane == 0, &t, TG_SLOT_WAIT_IO, &w->p->io, &w->s->io_tail);
+        tg_hand_over(w, w->lane == 0, &t, TG_SLOT_WAIT_IO, &tg_params()->io, &tg_state()->io_tail);
     } else {
         tg_end(w, w->lane == 0, &t, a[0] != TG_OP_FINISHED, &fault, kind, false, true);
     }
@@ -135,10 +139,11 @@ TG_DEVICE_CALL int32_t tg_do_ended(struct tg_warp *w, uint32_t slot, const uint3
 
 TG_DEVICE_CALL int32_t tg_do_io(struct tg_warp *w, uint32_t slot, uint64_t generation, uint32_t error)
 {
-    if (slot >= w->p->slots)
+    if (slot >= tg_params()->slots)
         return TG_SAYS_INVALID;
-    struct tg_taken t = tg_held(w->p, slot);
-    if (tg_status_of(t.kept) != TG_SLOT_WAIT_IO || tg_load_relaxed_u64(&w->p->generation[slot]) != generation)
+    struct tg_taken t = tg_held(tg_params(), slot);
+    if (tg_status_of(t.kept) != TG_SLOT_WAIT_IO ||
+        tg_load_relaxed_u64(&tg_params()->generation[slot]) != generation)
         return TG_SAYS_ALREADY;
     tg_warp_sync();
     if (error == 0) {
@@ -151,14 +156,13 @@ TG_DEVICE_CALL int32_t tg_do_io(struct tg_warp *w, uint32_t slot, uint64_t gener
 }
 
 /* One lane: the commands that touch words. */
-TG_DEVICE_CALL void tg_do_word(struct tg_warp *w, uint32_t command, uint32_t opcode, const uint32_t *a,
-                          struct tg_said *said)
+TG_DEVICE_CALL void tg_do_word(uint32_t command, uint32_t opcode, const uint32_t *a, struct tg_said *said)
 {
-    const struct tg_device_params *p = w->p;
+    const struct tg_device_params *p = tg_params();
     if (command == TG_COMMAND_EXECUTE) {
         if (opcode == TG_OP_BATCH_FENCE)
             tg_fence_effect(p, a[1]);
-        else if (!tg_builtin_alone(w, opcode, a, &said->fault))
+        else if (!tg_builtin_alone(opcode, a, &said->fault))
             said->result = -1;
         return;
     }
@@ -169,19 +173,20 @@ TG_DEVICE_CALL void tg_do_word(struct tg_warp *w, uint32_t command, uint32_t opc
     said->value = tg_load_relaxed_u32(&p->control[a[0]]);
     tg_word_store(p, a[0], command == TG_COMMAND_ADD ? said->value + a[1] : a[1]);
     if (a[0] < TG_CONTROL_TENANT_FAIRNESS_BASE)
-        tg_authority_read(p, w->s);
+        tg_authority_read(p, tg_state());
 }
 
-TG_DEVICE_CALL bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t first_lane)
+TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t a[TG_ARGS_PER_SLOT];
     struct tg_said said = {0, 0, {0, 0, 0}};
+    TG_UNROLL
     for (uint32_t i = 0; i < TG_ARGS_PER_SLOT; i++)
-        a[i] = tg_warp_shfl(v[1 + i % 3], first_lane + i / 3);
-    uint32_t slot = tg_warp_shfl(v[0], first_lane) >> TG_LINE_VALUE_SHIFT;
-    uint32_t command = tg_warp_shfl(v[0], first_lane + 3) >> TG_LINE_VALUE_SHIFT;
+        a[i] = tg_warp_shfl(v.word[1 + i % 3], TG_COMMAND_LANE + i / 3);
+    uint32_t slot = tg_warp_shfl(v.word[0], TG_COMMAND_LANE) >> TG_LINE_VALUE_SHIFT;
+    uint32_t command = tg_warp_shfl(v.word[0], TG_COMMAND_LANE + 3) >> TG_LINE_VALUE_SHIFT;
     uint64_t number = s->commands;
     tg_warp_sync();
     switch (command) {
@@ -207,7 +212,7 @@ TG_DEVICE_CALL bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t 
                 s->dfa.table = (const uint32_t *)tg_joined(a[0], a[1]);
                 s->dfa.states = a[2];
             } else
-                tg_do_word(w, command, slot, a, &said);
+                tg_do_word(command, slot, a, &said);
         }
         break;
     }
@@ -225,13 +230,12 @@ TG_DEVICE_CALL bool tg_command(struct tg_warp *w, const uint32_t v[4], uint32_t 
         tg_sys_store_release_u64(&p->answers->commands, number + 1);
     }
     tg_warp_sync();
-    return true;
 }
 
 /* Hands back everything that did not run: the last act of a drain. */
 TG_DEVICE_CALL void tg_hand_back_all(struct tg_warp *w)
 {
-    const struct tg_device_params *p = w->p;
+    const struct tg_device_params *p = tg_params();
     for (uint32_t from = 0; from < p->slots; from += TG_LANES) {
         uint32_t slot = from + w->lane;
         uint32_t kept = slot < p->slots ? p->kept[slot] : 0;
@@ -244,7 +248,7 @@ TG_DEVICE_CALL void tg_hand_back_all(struct tg_warp *w)
         }
         uint32_t n = tg_bits(tg_warp_ballot(waits));
         if (w->lane == 0)
-            w->s->handed_back += n;
+            tg_state()->handed_back += n;
         tg_free(w, held, slot, tg_level_of(kept));
     }
 }

@@ -4,8 +4,8 @@
  * back to the submitters. Part of the dispatcher (dispatch.h).
  *
  * The order that keeps a slot its publisher's: STATUS is stored before the slot's free cell (N3, release),
- * and the host publishes a slot only after it popped that cell. Free cells are written a batch later, so that
- * an item's end costs one fence and none is waited for on its way.
+ * and the host publishes a slot only after it popped that cell. Free cells are written some items later, so
+ * that an item's end costs one fence and none is waited for on its way.
  */
 #ifndef TG_ENGINE_DISPATCH_END_H
 #define TG_ENGINE_DISPATCH_END_H
@@ -21,7 +21,7 @@ TG_DEVICE uint32_t tg_cell_lap(uint64_t position, uint32_t shift)
 /* Writes the free cells of all slots that ended since the last time. */
 TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
 {
-    struct tg_shared *s = w->s;
+    struct tg_shared *s = tg_state();
     uint32_t count = s->freed_count;
     tg_warp_sync();
     for (uint32_t i = 0; i < count; i += TG_LANES) {
@@ -41,7 +41,7 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
                 s->free_tail[l] += tg_bits(peers);
         }
         if (have) {
-            const struct tg_cells *q = &w->p->free[level];
+            const struct tg_cells *q = &tg_params()->free[level];
             /* N3 release: after the slot's STATUS; pairs with I4 in index.h. */
             tg_sys_store_release_u32(&q->cells[position & q->mask],
                                      (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
@@ -56,7 +56,7 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
 /* Lanes whose slot is nobody's any more. */
 TG_DEVICE void tg_free(struct tg_warp *w, bool frees, uint32_t slot, uint32_t level)
 {
-    struct tg_shared *s = w->s;
+    struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(frees);
     if (lanes == 0)
         return;
@@ -66,7 +66,7 @@ TG_DEVICE void tg_free(struct tg_warp *w, bool frees, uint32_t slot, uint32_t le
     tg_warp_sync();
     if (frees) {
         s->freed[at] = slot | level << 20;
-        w->p->kept[slot] &= ~TG_KEPT_HELD;
+        tg_params()->kept[slot] &= ~TG_KEPT_HELD;
     }
     if (w->lane == 0)
         s->freed_count += tg_bits(lanes);
@@ -75,7 +75,7 @@ TG_DEVICE void tg_free(struct tg_warp *w, bool frees, uint32_t slot, uint32_t le
 
 /* One lane: how a slot ended that did not end DONE (tg_bad_end_write of finish.c, on the device). */
 TG_DEVICE_CALL void tg_write_bad_end(const struct tg_device_params *p, uint32_t slot, uint32_t status,
-                                const struct tg_fault *fault)
+                                     const struct tg_fault *fault)
 {
     struct tg_bad_end b = p->bad[slot];
     uint64_t now = tg_load_relaxed_u64(&p->generation[slot]);
@@ -110,7 +110,7 @@ TG_DEVICE_CALL void tg_write_bad_end(const struct tg_device_params *p, uint32_t 
 /* Lanes whose item of a batch ended tell the fence (E5). */
 TG_DEVICE_CALL void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slot)
 {
-    const struct tg_device_params *p = w->p;
+    const struct tg_device_params *p = tg_params();
     if (tg_warp_ballot(batched) == 0)
         return;
     uint32_t fence = batched ? p->items[slot].word[8] >> TG_LINE_VALUE_SHIFT : p->slots + w->lane;
@@ -126,7 +126,7 @@ TG_DEVICE_CALL void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slo
     bool orphan = over && (kept & TG_KEPT_ORPHAN);
     for (uint32_t m = tg_warp_ballot(over && !orphan); m; m &= m - 1) {
         if (w->lane == tg_levels_first(m))
-            tg_push(w, fence);
+            tg_push(fence);
         tg_warp_sync();
     }
     if (orphan)
@@ -139,28 +139,29 @@ TG_DEVICE_CALL void tg_sample(struct tg_warp *w, bool sampled, const struct tg_t
     uint32_t lanes = tg_warp_ballot(sampled);
     if (lanes == 0)
         return;
-    uint64_t at = w->s->samples + tg_rank(w, lanes);
+    uint64_t at = tg_state()->samples + tg_rank(w, lanes);
     if (sampled) {
-        uint64_t ns = tg_device_ns() - w->p->stamp[t->slot];
+        uint64_t ns = tg_device_ns() - tg_params()->stamp[t->slot];
         ns = ns < TG_SAMPLE_NS ? ns : TG_SAMPLE_NS;
         uint64_t lap = (at >> TG_SAMPLE_SHIFT & 0x1FFu) | 0x200u;
         /* M2 relaxed: one word, valid by its lap. */
-        tg_sys_store_relaxed_u64(&w->p->samples[at & ((1u << TG_SAMPLE_SHIFT) - 1u)],
+        tg_sys_store_relaxed_u64(&tg_params()->samples[at & ((1u << TG_SAMPLE_SHIFT) - 1u)],
                                  lap << 54 | (uint64_t)t->level << 51 | (uint64_t)t->tenant << 46 |
                                      (uint64_t)kind << 37 | ns);
     }
     tg_warp_sync();
     if (w->lane == 0)
-        w->s->samples += tg_bits(lanes);
+        tg_state()->samples += tg_bits(lanes);
     tg_warp_sync();
 }
 
 /* Lanes whose item ended, DONE or FAULT. written: its STATUS is there already (a worker did it). effects:
  * some lane wrote what the host may read. */
 TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *t, bool faulted,
-                      const struct tg_fault *fault, uint32_t kind, bool written, bool effects)
+                           const struct tg_fault *fault, uint32_t kind, bool written, bool effects)
 {
-    const struct tg_device_params *p = w->p;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(ends);
     if (lanes == 0)
         return;
@@ -175,7 +176,8 @@ TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *
         else
             tg_sys_store_relaxed_u32(&p->ring[t->slot].status, status);
     }
-    tg_free_flush(w); /* of the batch before; behind the stores that somebody may wait for */
+    if (s->freed_count > p->free_batch)
+        tg_free_flush(w); /* of batches before; behind the stores that somebody may wait for */
     if (ends) {
         p->kept[t->slot] = tg_with_status(t->kept, status);
         /* C4 relaxed: read by this warp alone. */
@@ -191,7 +193,7 @@ TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *
     uint32_t done = tg_bits(tg_warp_ballot(ends && !faulted));
     if (w->lane == 0) {
         tg_bump_relaxed_u64(&p->counts->done, done);
-        w->s->unposted += tg_bits(lanes);
+        tg_state()->unposted += tg_bits(lanes);
     }
     tg_sample(w, ends && (t->kept & TG_KEPT_SAMPLED), t, kind);
     tg_fence_count(w, ends && (t->kept & TG_KEPT_BATCHED), t->slot);
@@ -212,9 +214,9 @@ TG_DEVICE void tg_post(const struct tg_device_params *p, uint32_t word, const ui
 /* Publishes the counters: the control words of the ABI and, with all, the statistics. */
 TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
 {
-    const struct tg_device_params *p = w->p;
+    const struct tg_device_params *p = tg_params();
     struct tg_counts *now = p->counts;
-    struct tg_counts *posted = &w->s->posted;
+    struct tg_counts *posted = &tg_state()->posted;
     tg_warp_sync(); /* the caller looked at UNPOSTED */
     if (w->lane < TG_TENANTS)
         tg_post(p, TG_CONTROL_TENANT_FAIRNESS_BASE + w->lane, &now->tenant_claims[w->lane],
@@ -226,9 +228,9 @@ TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
         tg_post(p, TG_CONTROL_PRIORITY_FAIRNESS_BASE + w->lane, &now->level_claims[w->lane],
                 &posted->level_claims[w->lane]);
     if (w->lane == 0) {
-        tg_word_store(p, TG_CONTROL_PRIORITY_STARVATION_COUNTER, w->s->urgent);
+        tg_word_store(p, TG_CONTROL_PRIORITY_STARVATION_COUNTER, tg_state()->urgent);
         tg_post(p, TG_CONTROL_DONE_COUNT, &now->done, &posted->done);
-        w->s->unposted = 0;
+        tg_state()->unposted = 0;
     }
     if (all) {
         const uint64_t *from = (const uint64_t *)(const void *)now;
@@ -237,10 +239,10 @@ TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
         for (uint32_t i = w->lane; i < sizeof(*now) / sizeof(uint64_t); i += TG_LANES)
             tg_sys_store_relaxed_u64(&to[i], tg_load_relaxed_u64(&from[i]));
         if (w->lane == 0) {
-            tg_sys_store_relaxed_u64(&p->answers->cancelled, w->s->cancelled);
-            tg_sys_store_relaxed_u64(&p->answers->handed_back, w->s->handed_back);
-            tg_sys_store_relaxed_u64(&p->answers->log_dropped, w->s->log_dropped);
-            tg_sys_store_relaxed_u64(&p->answers->outside_faults, w->s->outside_faults);
+            tg_sys_store_relaxed_u64(&p->answers->cancelled, tg_state()->cancelled);
+            tg_sys_store_relaxed_u64(&p->answers->handed_back, tg_state()->handed_back);
+            tg_sys_store_relaxed_u64(&p->answers->log_dropped, tg_state()->log_dropped);
+            tg_sys_store_relaxed_u64(&p->answers->outside_faults, tg_state()->outside_faults);
         }
     }
     tg_warp_sync();

@@ -21,8 +21,8 @@
 
 TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(hands);
     if (lanes == 0)
         return;
@@ -54,8 +54,8 @@ TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const stru
 /* The books of one finished task. */
 TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     const struct tg_task *task = &p->tasks[worker];
     uint32_t count = task->count;
     bool have = w->lane < count;
@@ -89,7 +89,7 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
             tg_bump_relaxed_u64(&p->counts->requeues, 1);
             p->kept[t.slot] = tg_with_status(t.kept, TG_SLOT_REQUEUE);
             tg_sys_store_release_u32(&p->ring[t.slot].status, TG_SLOT_REQUEUE); /* S4 */
-            tg_push(w, t.slot);
+            tg_push(t.slot);
         }
         tg_warp_sync();
     }
@@ -98,8 +98,8 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
 /* Takes in what workers have finished. */
 TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     if (s->idle_count == p->workers)
         return 0;
     uint64_t at = s->finished_head + w->lane;
@@ -118,14 +118,14 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
 
 TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t *word = (uint32_t *)(void *)s;
     for (uint32_t i = w->lane; i < sizeof(*s) / sizeof(uint32_t); i += TG_LANES)
         word[i] = 0;
     tg_warp_sync();
     if (w->lane == 0) {
-        s->hot = TG_LINE_RINGS; /* none */
+        s->hot = s->warm = TG_LINE_RINGS; /* none */
         s->started = tg_device_ns();
         s->idle_count = p->workers;
         tg_authority_read(p, s);
@@ -143,8 +143,8 @@ TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
 
 TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     if (why == TG_LEFT_DRAINED)
         tg_hand_back_all(w);
     tg_free_flush(w);
@@ -161,8 +161,8 @@ TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
 /* After a look and a round without anything. True: it is over. */
 TG_DEVICE bool tg_idle(struct tg_warp *w, uint32_t looks)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     if (s->draining && s->flights == 0 && looks >= 2) {
         tg_dispatcher_leave(w, TG_LEFT_DRAINED);
         return true;
@@ -177,13 +177,19 @@ TG_DEVICE bool tg_idle(struct tg_warp *w, uint32_t looks)
     return false;
 }
 
-TG_DEVICE void tg_dispatcher(const struct tg_device_params *p, struct tg_shared *s, uint32_t lane)
+TG_DEVICE void tg_dispatcher(uint32_t lane)
 {
-    struct tg_warp warp = {p, s, lane};
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_warp warp = {lane};
     struct tg_warp *w = &warp;
     tg_dispatcher_start(w);
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
-        uint32_t news = tg_poll(w, TG_LINE_RINGS);
+        struct tg_quarter command;
+        bool commanded;
+        uint32_t news = tg_poll(w, TG_LINE_RINGS, &command, &commanded);
+        if (commanded)
+            tg_command(w, command);
         if (s->idle_count != p->workers)
             news += tg_collect(w);
         struct tg_taken mine;
@@ -216,7 +222,6 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
     op.priority = tg_level_of(kept);
     op.slot = slot;
     op.lane = lane;
-    op.params = p;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op.word[k] = TG_NO_WORD;
     int r = tg_device_run(&op);
@@ -238,8 +243,9 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
 }
 
-TG_DEVICE void tg_worker_warp(const struct tg_device_params *p, uint32_t number, uint32_t lane)
+TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
 {
+    const struct tg_device_params *p = tg_params();
     struct tg_task *task = &p->tasks[number];
     uint64_t start = tg_device_ns();
     uint32_t seen = 0;

@@ -26,9 +26,10 @@ TG_DEVICE void tg_args_load(const struct tg_device_params *p, uint32_t slot, uin
             args[3 * quarter + i] = word[4 * quarter + 1 + i];
 }
 
-TG_DEVICE struct tg_view tg_view_of(const struct tg_warp *w)
+TG_DEVICE struct tg_view tg_view_of(void)
 {
-    struct tg_view v = {w->p->control, w->p->control_words, w->p->control_floor, &w->s->dfa};
+    struct tg_view v = {tg_params()->control, tg_params()->control_words, tg_params()->control_floor,
+                        &tg_state()->dfa};
     return v;
 }
 
@@ -55,30 +56,29 @@ TG_DEVICE void tg_copy_out(const struct tg_device_params *p, uint32_t word)
 }
 
 /* One lane: words that steer the engine may have changed. */
-TG_DEVICE void tg_steering_changed(const struct tg_warp *w)
+TG_DEVICE void tg_steering_changed(void)
 {
-    tg_authority_read(w->p, w->s);
-    if (tg_load_relaxed_u32(&w->p->control[TG_CONTROL_SHUTDOWN]) != 0)
-        w->s->draining = 1;
+    tg_authority_read(tg_params(), tg_state());
+    if (tg_load_relaxed_u32(&tg_params()->control[TG_CONTROL_SHUTDOWN]) != 0)
+        tg_state()->draining = 1;
 }
 
 /* One lane: a built-in opcode with its copies. */
-TG_DEVICE bool tg_builtin_alone(const struct tg_warp *w, uint32_t opcode, const uint32_t *args,
-                                struct tg_fault *fault)
+TG_DEVICE bool tg_builtin_alone(uint32_t opcode, const uint32_t *args, struct tg_fault *fault)
 {
-    struct tg_view view = tg_view_of(w);
+    struct tg_view view = tg_view_of();
     if (!tg_op_builtin(&view, opcode, args, fault))
         return false;
     uint32_t word;
     uint32_t second;
     tg_touched(opcode, args, &word, &second);
-    tg_copy_out(w->p, word);
-    tg_copy_out(w->p, second);
+    tg_copy_out(tg_params(), word);
+    tg_copy_out(tg_params(), second);
     if (opcode == TG_OP_MEMCPY)
         for (uint32_t i = 0; i < args[2]; i++)
-            tg_copy_out(w->p, args[1] + i);
-    if (w->p->control_floor == 0)
-        tg_steering_changed(w);
+            tg_copy_out(tg_params(), args[1] + i);
+    if (tg_params()->control_floor == 0)
+        tg_steering_changed();
     return true;
 }
 
@@ -92,20 +92,20 @@ TG_DEVICE void tg_fence_effect(const struct tg_device_params *p, uint32_t tag)
     tg_sys_store_release_u32(&p->mirror[TG_CONTROL_EPOCH], epoch);
 }
 
-TG_DEVICE enum tg_ran tg_run_fence(const struct tg_warp *w, const struct tg_taken *t, const uint32_t *args)
+TG_DEVICE enum tg_ran tg_run_fence(const struct tg_taken *t, const uint32_t *args)
 {
-    int32_t left = w->p->fence_left[t->slot];
+    int32_t left = tg_params()->fence_left[t->slot];
     if (tg_status_of(t->kept) == TG_SLOT_PUBLISHED) {
         left += (int32_t)args[0];
-        w->p->fence_left[t->slot] = left;
+        tg_params()->fence_left[t->slot] = left;
     }
     if (left != 0)
         return TG_DEVICE_YIELD;
-    tg_fence_effect(w->p, args[1]);
+    tg_fence_effect(tg_params(), args[1]);
     return TG_DEVICE_DONE;
 }
 
-TG_DEVICE enum tg_ran tg_run_packed(const struct tg_warp *w, const uint32_t *all, struct tg_fault *fault)
+TG_DEVICE enum tg_ran tg_run_packed(const uint32_t *all, struct tg_fault *fault)
 {
     struct tg_packed_view packed;
     if (!tg_packed_look(all, &packed)) {
@@ -119,28 +119,28 @@ TG_DEVICE enum tg_ran tg_run_packed(const struct tg_warp *w, const uint32_t *all
             args[a] = a < packed.words[i] ? all[packed.first[i] + a] : 0;
         fault->inner_op = i;
         if (opcode == TG_OP_BATCH_FENCE && args[0] == 0) {
-            tg_fence_effect(w->p, args[1]);
+            tg_fence_effect(tg_params(), args[1]);
         } else if (opcode == TG_OP_BATCH_FENCE) {
             tg_op_fault(fault, TG_FAULT_FENCE, args[0]);
             return TG_DEVICE_FAULT;
-        } else if (!tg_builtin_alone(w, opcode, args, fault)) {
+        } else if (!tg_builtin_alone(opcode, args, fault)) {
             return TG_DEVICE_FAULT;
         }
-        tg_bump_relaxed_u64(&w->p->counts->executions[opcode], 1);
+        tg_bump_relaxed_u64(&tg_params()->counts->executions[opcode], 1);
     }
     fault->inner_op = 0;
     return TG_DEVICE_DONE;
 }
 
 /* E9: a full log keeps what it has. */
-TG_DEVICE void tg_run_printf(const struct tg_warp *w, const struct tg_taken *t, const uint32_t *args)
+TG_DEVICE void tg_run_printf(const struct tg_taken *t, const uint32_t *args)
 {
-    const struct tg_device_params *p = w->p;
-    uint32_t cursor = w->s->cursor;
+    const struct tg_device_params *p = tg_params();
+    uint32_t cursor = tg_state()->cursor;
     uint32_t room = p->log_words - TG_DEBUG_RECORDS_BASE;
     const uint32_t dropped = TG_CONTROL_EXTENSION_BASE + 3;
     if (room < TG_DEBUG_RECORD_WORDS || cursor > room - TG_DEBUG_RECORD_WORDS) {
-        w->s->log_dropped++;
+        tg_state()->log_dropped++;
         tg_word_store(p, dropped, tg_load_relaxed_u32(&p->control[dropped]) + 1);
         return;
     }
@@ -148,28 +148,28 @@ TG_DEVICE void tg_run_printf(const struct tg_warp *w, const struct tg_taken *t, 
     for (uint32_t i = 0; i < 3; i++)
         tg_sys_store_relaxed_u32(&record[i], args[i]);
     tg_sys_store_relaxed_u32(&record[3], t->slot * TG_SLOT_WORDS);
-    w->s->cursor = cursor + TG_DEBUG_RECORD_WORDS;
+    tg_state()->cursor = cursor + TG_DEBUG_RECORD_WORDS;
     /* O4 release: the record before the cursor. */
-    tg_sys_store_release_u32(&p->log[TG_DEBUG_CURSOR_WORD], w->s->cursor);
+    tg_sys_store_release_u32(&p->log[TG_DEBUG_CURSOR_WORD], tg_state()->cursor);
 }
 
 /* One lane: the opcodes that are not run side by side. */
-TG_DEVICE_CALL enum tg_ran tg_run_rare(const struct tg_warp *w, const struct tg_taken *t, uint32_t kind,
-                                  const uint32_t *args, struct tg_fault *fault)
+TG_DEVICE_CALL enum tg_ran tg_run_rare(const struct tg_taken *t, uint32_t kind, const uint32_t *args,
+                                       struct tg_fault *fault)
 {
     switch (kind) {
     case TG_OP_BATCH_FENCE:
-        return tg_run_fence(w, t, args);
+        return tg_run_fence(t, args);
     case TG_KIND_PACKED:
-        return tg_run_packed(w, args, fault);
+        return tg_run_packed(args, fault);
     case TG_KIND_PRINTF:
-        tg_run_printf(w, t, args);
+        tg_run_printf(t, args);
         return TG_DEVICE_DONE;
     case TG_KIND_SHUTDOWN:
-        if (w->p->control_floor != 0)
+        if (tg_params()->control_floor != 0)
             break;
-        tg_word_store(w->p, TG_CONTROL_SHUTDOWN, 1);
-        w->s->draining = 1;
+        tg_word_store(tg_params(), TG_CONTROL_SHUTDOWN, 1);
+        tg_state()->draining = 1;
         return TG_DEVICE_DONE;
     case TG_KIND_LOAD_MISS:
         return tg_status_of(t->kept) == TG_SLOT_REQUEUE ? TG_DEVICE_DONE : TG_DEVICE_WAIT_IO;
@@ -184,10 +184,10 @@ TG_DEVICE_CALL enum tg_ran tg_run_rare(const struct tg_warp *w, const struct tg_
 
 /* A long MEMCPY of one lane, done by all. Ascending copies that overlap repeat their beginning. */
 TG_DEVICE_CALL bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, uint32_t count,
-                            struct tg_fault *fault)
+                                 struct tg_fault *fault)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_view view = tg_view_of(w);
+    const struct tg_device_params *p = tg_params();
+    struct tg_view view = tg_view_of();
     if (!tg_view_reach(&view, from, count, fault) || !tg_view_reach(&view, to, count, fault))
         return false;
     uint32_t period = to > from && to - from < count ? to - from : count;
@@ -206,22 +206,22 @@ TG_DEVICE_CALL bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, 
         tg_warp_sync();
     }
     if (p->control_floor == 0 && w->lane == 0)
-        tg_steering_changed(w);
+        tg_steering_changed();
     tg_warp_sync();
     return true;
 }
 
 /* Hands lanes' slots to the host: their STATUS, then a cell each (N4). */
 TG_DEVICE_CALL void tg_hand_over(struct tg_warp *w, bool hands, const struct tg_taken *t, uint32_t status,
-                            const struct tg_cells *q, uint64_t *tail)
+                                 const struct tg_cells *q, uint64_t *tail)
 {
     uint32_t lanes = tg_warp_ballot(hands);
     if (lanes == 0)
         return;
     uint64_t at = *tail + tg_rank(w, lanes);
     if (hands) {
-        w->p->kept[t->slot] = tg_with_status(t->kept, status);
-        tg_sys_store_relaxed_u32(&w->p->ring[t->slot].status, status); /* S4 */
+        tg_params()->kept[t->slot] = tg_with_status(t->kept, status);
+        tg_sys_store_relaxed_u32(&tg_params()->ring[t->slot].status, status); /* S4 */
         /* N4 release: after the status; pairs with I4 in index.h. */
         tg_sys_store_release_u32(&q->cells[at & q->mask], t->slot | tg_cell_lap(at, q->shift));
     }
@@ -234,8 +234,8 @@ TG_DEVICE_CALL void tg_hand_over(struct tg_warp *w, bool hands, const struct tg_
 /* Cancelled items that were still queued: their claim did not happen. */
 TG_DEVICE_CALL void tg_drop_dead(struct tg_warp *w, bool dead, const struct tg_taken *t)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(dead);
     if (lanes == 0)
         return;
@@ -249,6 +249,7 @@ TG_DEVICE_CALL void tg_drop_dead(struct tg_warp *w, bool dead, const struct tg_t
             }
             if (t->cls == TG_CLASS_HOST)
                 s->credit++;
+            s->dead--;
         }
         tg_warp_sync();
     }
@@ -267,13 +268,14 @@ TG_DEVICE_CALL void tg_drop_dead(struct tg_warp *w, bool dead, const struct tg_t
     tg_free(w, frees, t->slot, t->level);
 }
 
-TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together);
+TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t,
+                                       bool together);
 
 /* Runs what tg_claim took. */
 TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
 {
-    const struct tg_device_params *p = w->p;
-    struct tg_shared *s = w->s;
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     bool dead = t->have && !(1u << tg_status_of(t->kept) & TG_FROM_CLAIM);
     tg_drop_dead(w, dead, t);
     bool live = t->have && !dead;
@@ -295,7 +297,7 @@ TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
         uint32_t word = TG_NO_WORD;
         uint32_t second = TG_NO_WORD;
         if (plain) {
-            struct tg_view view = tg_view_of(w);
+            struct tg_view view = tg_view_of();
             if (!tg_op_builtin(&view, kind, args, &fault))
                 ran = TG_DEVICE_FAULT;
             else
@@ -308,7 +310,7 @@ TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
             for (uint32_t i = 0; i < args[2]; i++)
                 tg_copy_out(p, args[1] + i);
         if (p->control_floor == 0 && w->lane == 0)
-            tg_steering_changed(w);
+            tg_steering_changed();
         tg_warp_sync();
     }
     for (uint32_t m = tg_warp_ballot(wide); m; m &= m - 1) {
@@ -323,7 +325,7 @@ TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
     }
     for (uint32_t m = tg_warp_ballot(effects && kind >= TG_OP_BATCH_FENCE); m; m &= m - 1) {
         if (w->lane == tg_levels_first(m))
-            ran = tg_run_rare(w, t, kind, args, &fault);
+            ran = tg_run_rare(t, kind, args, &fault);
         tg_warp_sync();
     }
     bool finished = here && ran == TG_DEVICE_DONE;

@@ -122,6 +122,8 @@ static void a_ring_larger_than_the_workers_is_drained(void)
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     CHECK_EQ(test_word(e, TG_CONTROL_DONE_COUNT), n);
     test_close(e);
+    if (test_backend())
+        return; /* there is no scan way */
     /* The prototype's fault was in its scan: a worker looked at as many slots as there were lanes. */
     test_flags = TG_ENGINE_SCAN;
     e = test_engine(2000, 2);

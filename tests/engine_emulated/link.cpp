@@ -13,6 +13,19 @@
 
 #include "engine/dispatch_main.h"
 
+static thread_local const struct tg_device_params *this_params;
+static thread_local struct tg_shared this_state;
+
+static inline const struct tg_device_params *tg_params(void)
+{
+    return this_params;
+}
+
+static inline struct tg_shared *tg_state(void)
+{
+    return &this_state;
+}
+
 #include "device_ops.h"
 
 extern "C" {
@@ -43,14 +56,14 @@ struct Emulated {
 
 void dispatcher_lane(void *argument, uint32_t lane)
 {
-    auto *s = static_cast<Emulated *>(argument);
-    static thread_local struct tg_shared shared;
-    tg_dispatcher(&s->params, &shared, lane);
+    (void)argument;
+    tg_dispatcher(lane);
 }
 
 void *dispatcher_thread(void *argument)
 {
     auto *s = static_cast<Emulated *>(argument);
+    this_params = &s->params;
     emulated_warp_run(dispatcher_lane, s);
     tg_sub_acqrel_u32(&s->running, 1);
     return nullptr;
@@ -64,13 +77,14 @@ struct WorkerLane {
 void worker_lane(void *argument, uint32_t lane)
 {
     auto *w = static_cast<WorkerLane *>(argument);
-    tg_worker_warp(&w->s->params, w->number, lane);
+    tg_worker_warp(w->number, lane);
 }
 
 void *worker_thread(void *argument)
 {
     auto *s = static_cast<Emulated *>(argument);
     WorkerLane w = {s, tg_add_relaxed_u32(&s->next_worker, 1)};
+    this_params = &s->params;
     emulated_warp_run(worker_lane, &w);
     return nullptr;
 }

@@ -13,6 +13,10 @@
 void emulated_warp_run(void (*body)(void *argument, uint32_t lane), void *argument);
 
 /* The operations of cuda_warp.cuh. */
+static inline uint32_t tg_bits(uint32_t mask)
+{
+    return (uint32_t)__builtin_popcount(mask);
+}
 uint32_t tg_warp_ballot(bool value);
 uint32_t tg_warp_shfl(uint32_t value, uint32_t lane);
 uint32_t tg_warp_match(uint32_t value);
