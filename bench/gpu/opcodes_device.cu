@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The bench's opcodes for a device, compiled together with the engine's kernel; engine.h says what they do.
  */
-#include "engine/cuda_warp.cuh"
-#include "engine/device_op.h"
+#include <tidegate/device.cuh>
 
 #include "gpu/engine.h"
 
@@ -38,6 +37,3 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
         return TG_DEVICE_UNKNOWN;
     }
 }
-
-#define TG_DEVICE_OPCODES
-#include "engine/cuda.cu"
