@@ -265,6 +265,22 @@ TG_SYSTEM_FAMILY(uint32_t, u32)
 TG_SYSTEM_FAMILY(uint64_t, u64)
 #undef TG_SYSTEM_FAMILY
 
+/* 16 bytes, aligned: one store where the processor has one of that size; else the first word last, with release
+ * order. The device looks for the first word. */
+static inline void tg_sys_store_quarter(uint32_t *p, uint32_t first, const uint32_t rest[3])
+{
+#if defined(__SSE2__) && !defined(__CUDACC__)
+    typedef uint32_t quarter __attribute__((vector_size(16), may_alias));
+    quarter v = {first, rest[0], rest[1], rest[2]};
+    TG_POINT();
+    *(volatile quarter *)p = v;
+#else
+    for (int i = 0; i < 3; i++)
+        tg_store_relaxed_u32(p + 1 + i, rest[i]);
+    tg_store_release_u32(p, first);
+#endif
+}
+
 /* A quarter of a line whose first word was stored last. */
 TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
 {

@@ -11,18 +11,15 @@
 #include "engine/futex.h"
 #include "ring/packed.h"
 
+#define LINES_AHEAD 8u /* fetched for writing: the device has read them since */
 #define LOOKS_WHEN_FULL 256u
 
-/* N1 release: the lap of a quarter last, after its other words; pairs with N2 in dispatch.h. */
+/* N1: each quarter at once, or its lap last with release order; pairs with N2 in dispatch.h. */
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
                           const uint32_t args[TG_ARGS_PER_SLOT])
 {
-    for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++) {
-        uint32_t *word = &line->word[4 * q];
-        for (uint32_t i = 0; i < 3; i++)
-            tg_store_relaxed_u32(&word[1 + i], args[3 * q + i]);
-        tg_store_release_u32(&word[0], lap | value[q] << TG_LINE_VALUE_SHIFT);
-    }
+    for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
+        tg_sys_store_quarter(&line->word[4 * q], lap | value[q] << TG_LINE_VALUE_SHIFT, &args[3 * q]);
 }
 
 uint64_t tg_device_reserve(struct tg_engine *e, uint32_t level, uint32_t n)
@@ -93,7 +90,9 @@ void tg_device_line(struct tg_engine *e, uint32_t level, uint64_t position, uint
         kind,
     };
     uint32_t shift = d->ring[level].shift;
-    struct tg_line *line = &d->ring[level].lines[position & ((UINT64_C(1) << shift) - 1u)];
+    uint64_t mask = (UINT64_C(1) << shift) - 1u;
+    struct tg_line *line = &d->ring[level].lines[position & mask];
+    tg_prefetch_write(&d->ring[level].lines[(position + LINES_AHEAD) & mask]);
     tg_device_write_line(line, tg_line_lap(position, shift), value, all);
     if (cls == TG_CLASS_HOST)
         announce_call(d);
