@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * S and F of the engine: overtaking against E3's bound and Jain's index over backlogged tenants (E4), on any
- * backend. S's witness is the debug log: every item is a PRINTF, whose record is written where it ran, so the
+ * backend. The witness is the debug log: every item is a PRINTF, whose record is written where it ran, so the
  * log's order is the order in which items ran. They are published before the first may be claimed: their
- * tenant is off until then. F's witness is a handler that only one thread runs, so that a claim follows a
- * claim; its first call waits until all tenants have published.
+ * tenants are off until then.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "base/atomic.h"
 #include "bench.h"
 #include "gpu/engine.h"
 
@@ -36,13 +34,13 @@ static void publish(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32
     }
 }
 
-static struct tg_engine *open_with_log(uint32_t slots, const uint32_t *offsets)
+static struct tg_engine *open_with_log(uint32_t slots, const uint32_t *offsets, uint32_t flags)
 {
     struct tg_engine_options o;
     gpu_engine_options(&o, slots);
     o.log_records = LOG_MAX;
-    if (offsets)
-        memcpy(o.offsets, offsets, sizeof(o.offsets));
+    o.flags = flags;
+    memcpy(o.offsets, offsets, sizeof(o.offsets));
     return gpu_engine_open(&o);
 }
 
@@ -79,7 +77,7 @@ static void overtaking_under(uint32_t floods, uint32_t waiting_levels, bool at_o
                                                                  3 * ROOM, 4 * ROOM, 5 * ROOM};
     static struct tg_engine_stats stats;
     char name[96];
-    struct tg_engine *e = open_with_log(5 * ROOM, offsets);
+    struct tg_engine *e = open_with_log(5 * ROOM, offsets, 0);
     let_tenants(e, 1, 0);
     uint32_t n = 0, published = 0;
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
@@ -121,60 +119,46 @@ void gpu_engine_overtaking(void)
 
 /* ---- F ------------------------------------------------------------------------------------------------- */
 
-enum { GPU_OP_WITNESS = 11, FEW = 1024, SEEN_MAX = FEW * (TG_TENANTS + 1) };
-
-static struct {
-    uint32_t open;  /* the handler goes on */
-    uint32_t count; /* of seen; written by the one thread of handlers */
-    uint8_t seen[SEEN_MAX];
-} gate;
-
-static int witness(void *context, struct tg_op *op)
+/* All tenants begin at once: one of them, let in last, has a MEMCPY at CRITICAL that lets in all the others.
+ */
+static void let_all_in(struct tg_engine *e, uint32_t tenants)
 {
-    (void)context;
-    while (!tg_load_acquire_u32(&gate.open)) /* F1 acquire: pairs with F2 in jain() */
-        tg_cpu_relax();
-    uint32_t n = gate.count;
-    if (n < SEEN_MAX) {
-        gate.seen[n] = (uint8_t)op->tenant;
-        tg_store_release_u32(&gate.count, n + 1); /* F3 release: the entry; pairs with F4 in jain() */
-    }
-    return TG_OP_FINISHED;
+    const uint32_t on[3] = {TG_CONTROL_OBSERVABLE_BASE, TG_CONTROL_TENANT_MASKS, tenants};
+    const struct timespec nap = {0, 200000000};
+    for (uint32_t t = 0; t < tenants; t++)
+        gpu_engine_must(tg_engine_observable_store(e, t, UINT32_MAX), "observable_store");
+    gpu_engine_submit(e, tenants - 1, TG_PRIORITY_CRITICAL, TG_OP_MEMCPY, on, 3, NULL);
+    nanosleep(&nap, NULL); /* a device has found all that was published */
+    gpu_engine_must(tg_engine_set_tenant(e, tenants - 1, 1), "set_tenant");
 }
 
-/* Jain's index over the claims until the first tenant has had its last item; tenant 0 has `more` times as
- * many as each of the others. The very first claim came before the others had published and is left out. */
+/* Jain's index over what ran until the first tenant had its last item; tenant 0 has `more` times as many as
+ * each of the others. */
 static double jain(uint32_t tenants, uint32_t more)
 {
-    uint32_t left[TG_TENANTS], sum = 0;
+    enum { FEW = 1024, ROOM = 140000 };
+    const uint32_t offsets[TG_CONTROL_PRIORITY_OFFSETS_SLOTS] = {0,           1000,        2000,
+                                                                 2000 + ROOM, 3000 + ROOM, 4000 + ROOM};
+    uint32_t left[TG_TENANTS], n = 0;
     uint64_t share[TG_TENANTS] = {0};
-    struct tg_engine_options o;
-    gpu_engine_options(&o, 5 * 140000);
-    struct tg_engine *e = gpu_engine_open(&o);
-    gpu_engine_must(tg_engine_register(e, GPU_OP_WITNESS, witness, NULL), "register");
-    gate.open = gate.count = 0;
+    struct tg_engine *e = open_with_log(4000 + ROOM, offsets, TG_ENGINE_UNRESTRICTED);
+    let_tenants(e, tenants, 0);
     for (uint32_t t = 0; t < tenants; t++) {
         left[t] = t == 0 ? FEW * more : FEW;
-        sum += left[t];
-        for (uint32_t i = 0; i < left[t] + (t == 0); i++)
-            gpu_engine_submit(e, t, TG_PRIORITY_NORMAL, GPU_OP_WITNESS, NULL, 0, NULL);
+        publish(e, t, TG_PRIORITY_NORMAL, left[t], t);
     }
-    uint32_t wanted = sum < FEW * tenants ? sum : FEW * tenants, n = 0;
-    const struct timespec nap = {0, 100000000};
-    nanosleep(&nap, NULL);               /* a device has found all of them */
-    tg_store_release_u32(&gate.open, 1); /* F2 */
-    for (uint64_t end = gpu_until(20); n <= wanted && tg_clock_mono_ns() < end;)
-        n = tg_load_acquire_u32(&gate.count); /* F4 */
-    let_tenants(e, tenants, 0);               /* the rest is handed back */
-    gpu_engine_close(e);
-    for (uint32_t i = 1; i < n; i++) {
-        uint32_t t = gate.seen[i];
+    let_all_in(e, tenants);
+    gpu_engine_must(tg_engine_settle(e, GPU_LIMIT_NS), "settle");
+    const uint32_t *records = log_of(e, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t t = records[4 * i];
         if (t >= tenants || left[t] == 0)
-            gpu_engine_must(-EBADMSG, "an item that nobody published");
+            gpu_engine_must(-EBADMSG, "a record that nobody published");
         share[t]++;
         if (--left[t] == 0)
             break;
     }
+    gpu_engine_close(e);
     return (double)tg_tenants_jain_ppm(share, tenants) / 1e6;
 }
 
