@@ -98,6 +98,12 @@ TG_HD static inline bool tg_cas_acqrel_u32(uint32_t *p, uint32_t *expected, uint
     return done;
 }
 
+/* All stores before it are seen by the host before all stores after it: one for a batch of them. */
+TG_HD static inline void tg_sys_order_stores(void)
+{
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
 /* 16 bytes that the host writes, aligned, as one access (device.h says what rests on that). */
 TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
 {
@@ -265,8 +271,13 @@ TG_SYSTEM_FAMILY(uint32_t, u32)
 TG_SYSTEM_FAMILY(uint64_t, u64)
 #undef TG_SYSTEM_FAMILY
 
-/* 16 bytes, aligned: one store where the processor has one of that size; else the first word last, with release
- * order. The device looks for the first word. */
+TG_HD static inline void tg_sys_order_stores(void)
+{
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
+}
+
+/* 16 bytes, aligned: one store where the processor has one of that size; else the first word last, with
+ * release order. The device looks for the first word. */
 static inline void tg_sys_store_quarter(uint32_t *p, uint32_t first, const uint32_t rest[3])
 {
 #if defined(__SSE2__) && !defined(__CUDACC__)

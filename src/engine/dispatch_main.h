@@ -125,7 +125,7 @@ TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
         word[i] = 0;
     tg_warp_sync();
     if (w->lane == 0) {
-        s->hot = s->warm = TG_LINE_RINGS; /* none */
+        s->warm = TG_LINE_RINGS; /* none */
         s->started = tg_device_ns();
         s->idle_count = p->workers;
         tg_authority_read(p, s);
@@ -185,11 +185,10 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
     struct tg_warp *w = &warp;
     tg_dispatcher_start(w);
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
-        struct tg_quarter command;
-        bool commanded;
-        uint32_t news = tg_poll(w, TG_LINE_RINGS, &command, &commanded);
-        if (commanded)
-            tg_command(w, command);
+        struct tg_found found = tg_poll(w, TG_LINE_RINGS);
+        uint32_t news = found.lines;
+        if (found.commanded)
+            tg_command(w, found.line);
         if (s->idle_count != p->workers)
             news += tg_collect(w);
         struct tg_taken mine;
