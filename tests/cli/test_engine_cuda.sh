@@ -36,8 +36,8 @@ if [ $code = 125 ] && grep -q 'needs a GPU and its driver' "$scratch/err"; then
     exit 77
 fi
 [ $code = 1 ] || fail "items that fault must end it with 1, not $code"
-"$tidegate" engine run --backend cuda:4000 </dev/null 2>"$scratch/err" && fail "a GPU 4000"
-grep -q 'no such GPU' "$scratch/err" || fail "it does not say that there is no GPU 4000"
+"$tidegate" engine run --backend cuda:1000 </dev/null 2>"$scratch/err" && fail "a GPU 1000"
+grep -q 'no such GPU' "$scratch/err" || fail "it does not say that there is no GPU 1000"
 "$tidegate" engine run "$scratch/in" --summary json >"$scratch/cpu" 2>"$scratch/err" && fail "the CPU's run must end with 1 too"
 
 # The results line by line; of the summary what is counted, not what is timed.
