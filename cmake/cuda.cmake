@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# The kernel of the engine's GPU backend, where there is an nvcc: a fat binary with code for sm_80 and sm_90 and PTX
-# for what is newer, put into the library as bytes. Without nvcc the library is the same but for those bytes.
+# What is built for a GPU, where there is an nvcc; no card is needed to build. TG_HAS_CUDA says whether there is.
+# The kernel of the engine's GPU backend, and images with opcodes of a program: fat binaries with code for sm_80 and
+# sm_90 and PTX for what is newer, put into the library or the program as bytes. Without nvcc the library is the same but
+# for those bytes, and bench_gpu and the examples for a GPU are left out.
 #   tg_cuda_image(TARGET SYMBOL SOURCE [flags...]) adds the image of SOURCE to TARGET as SYMBOL[] and SYMBOL_end[]
+# TG_CUDA_PROGRAMS says whether programs in CUDA C++ are built too: a sanitizer's build goes without, its runtime
+# and CUDA's map the same addresses.
 set(TG_CUDA AUTO CACHE STRING "Build the GPU kernel: AUTO (where nvcc is found), ON (must be found) or OFF")
 set_property(CACHE TG_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(TG_CUDA_ARCHITECTURES 80 90 CACHE STRING "Processors the kernel has code for; PTX of the first serves newer ones")
@@ -11,12 +15,26 @@ endif()
 if(TG_CUDA STREQUAL "ON" AND NOT TG_NVCC)
   message(FATAL_ERROR "TG_CUDA=ON: no nvcc found; set CUDA_HOME")
 endif()
+set(TG_CUDA_PROGRAMS OFF)
 if(TG_NVCC AND NOT TG_CUDA STREQUAL "OFF")
   set(TG_HAS_CUDA ON)
   message(STATUS "GPU kernel: ${TG_NVCC}")
 else()
   set(TG_HAS_CUDA OFF)
-  message(STATUS "GPU kernel: not built (no nvcc)")
+  message(STATUS "GPU kernel: not built (no nvcc); the backend cuda, bench_gpu and the GPU examples are left out")
+endif()
+if(TG_HAS_CUDA AND NOT TG_SANITIZE)
+  set(CMAKE_CUDA_COMPILER ${TG_NVCC})
+  set(CMAKE_CUDA_ARCHITECTURES ${TG_CUDA_ARCHITECTURES})
+  set(CMAKE_CUDA_STANDARD 17)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  set(TG_CUDA_PROGRAMS ON)
+  add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wundef>)
+  if(TG_WERROR)
+    add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>")
+  endif()
 endif()
 
 function(tg_cuda_image target symbol source)

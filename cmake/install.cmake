@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` lays down, all below one prefix and without a path compiled in, so that a tree may
 # be moved: the command finds its broker at ../libexec/tidegate, and tidegate.pc finds itself.
-#   bin/tidegate  libexec/tidegate/tidegate-broker  lib/libtidegate.a  lib/pkgconfig/tidegate.pc
+#   bin/tidegate  libexec/tidegate/tidegate-broker (and tidegate-gpu, with CUDA)  lib/libtidegate.a  lib/pkgconfig/tidegate.pc
 #   include/tidegate/*.h  share/man/man?/  share/doc/tidegate/
 # The prototype's name, bin/nx_swarm_queue, is a component of its own, left out unless asked for.
 
@@ -25,12 +25,19 @@ install(TARGETS tidegate_archive ARCHIVE DESTINATION lib)
 configure_file(cmake/tidegate.pc.in tidegate.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tidegate.pc DESTINATION lib/pkgconfig)
 if(EXISTS ${CMAKE_SOURCE_DIR}/include/tidegate)
-  install(DIRECTORY include/tidegate DESTINATION include FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY include/tidegate DESTINATION include FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 endif()
+# The engine's kernel as text, which <tidegate/device.cuh> compiles together with opcodes of a program.
+foreach(room base ring engine)
+  install(DIRECTORY src/${room} DESTINATION include/tidegate/device FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN "*.cu")
+endforeach()
 
 if(TARGET tidegate)
   install(TARGETS tidegate RUNTIME DESTINATION bin)
   install(FILES ${CMAKE_BINARY_DIR}/nx_swarm_queue DESTINATION bin COMPONENT nx_swarm_queue EXCLUDE_FROM_ALL)
+endif()
+if(TARGET tidegate-gpu)
+  install(TARGETS tidegate-gpu RUNTIME DESTINATION libexec/tidegate)
 endif()
 if(TARGET tidegate-broker)
   install(TARGETS tidegate-broker RUNTIME DESTINATION libexec/tidegate)

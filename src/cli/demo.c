@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `tidegate demo [DIR]`: real files through both planes, and checks of what the rules promise. It uses a
- * private broker and store in a directory of its own, so that it neither disturbs nor needs one that runs.
- * Exit 0: every check held; 1: one did not, or a plane could not run; 2: bad usage.
+ * `tidegate demo [DIR]`: real files through both planes, the second on a GPU too where there is one, and
+ * checks of what the rules promise. It uses a private broker and store in a directory of its own, so that it
+ * neither disturbs nor needs one that runs. Exit 0: every check held; 1: one did not, or a plane could not
+ * run; 2: bad usage.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -18,6 +19,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/demo_launch.h"
+#include "cli/gpu.h"
 #include "client/tool.h"
 
 #define DEFAULT_DIR "/usr/share"
@@ -81,6 +83,11 @@ static int run_planes(struct tg_demo *demo)
     err = tg_demo_items(demo);
     if (err)
         fprintf(stderr, "tidegate demo: work-item plane: %s\n", strerror(-err));
+    if (err || tg_demo_interrupted())
+        return err ? err : -EINTR;
+    err = tg_demo_gpu(demo);
+    if (err)
+        fprintf(stderr, "tidegate demo: work-item plane on the GPU: %s\n", strerror(-err));
     return err;
 }
 
@@ -133,5 +140,7 @@ int tg_verb_demo(int argc, char **argv)
                 argc > 2 ? argv[2] : argv[1]);
         return 2;
     }
+    if (tg_gpu_seems_here())
+        tg_gpu_become(); /* or goes on without the GPU */
     return run_demo(argc == 2 ? argv[1] : DEFAULT_DIR);
 }

@@ -32,6 +32,9 @@ int tg_demo_launch(struct tg_demo *demo);
 /* The work-item half: every block through the resident engine. Likewise. */
 int tg_demo_items(struct tg_demo *demo);
 
+/* The work-item half on a GPU, where there is one: likewise; without one nothing is done, and 0. */
+int tg_demo_gpu(struct tg_demo *demo);
+
 /* The recorder that each job of the demo runs under: `tidegate demo --record=N FILE CMD...`. Appends its own
  * grant, start and end times and the command's status to FILE; exits as the command did. */
 int tg_demo_record(unsigned job, const char *file, char **argv);

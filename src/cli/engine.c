@@ -12,12 +12,16 @@
 static const struct tg_verb verbs[] = {
     {"run", tg_verb_engine_run,
      "[FILE.jsonl|-] [--slots N] [--workers N] [--tenants N] [--quota N] [--order input|completion]\n"
-     "           [--keep-going] [--unrestricted] [--scan] [--pin CPU,...] [--dfa FILE] [--io DIR] [...]",
+     "           [--keep-going] [--unrestricted] [--scan] [--pin CPU,...] [--dfa FILE] [--io DIR]\n"
+     "           [--backend cpu|cuda|cuda:N] [--sm N] [...]",
      "run work items, one JSON object a line; results as JSON lines"},
     {"bench", tg_verb_engine_bench, "[--seconds S] [--slots N]",
      "measure the engine on this machine in a few seconds; JSON lines"},
     {"dump", tg_verb_engine_dump, "--ring FILE | --control FILE | --log FILE [--json] [--all]",
      "show what a buffer of the wire holds"},
+    {"emit", tg_verb_engine_emit,
+     "--c | --cuda [--slots N] [--stride W] [--body FILE]... [--unrestricted] [--until-idle]",
+     "print the worker, with opcodes of your own, as one translation unit of C11 or CUDA C"},
     {"serve", tg_verb_engine_serve, "--socket PATH [--slots N] [--workers N] [--tenant UID=T[:QUOTA]]...",
      "an engine that other processes submit to, each through a ring of its own"},
     {NULL, NULL, NULL, NULL},

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "cli/gpu.h"
 
 #define VERB "engine run"
 #define DRAIN_NS UINT64_C(60000000000)
@@ -32,6 +33,7 @@ enum {
     OPT_OBSERVABLES,
     OPT_LOG_RECORDS,
     OPT_SPIN_US,
+    OPT_SM,
     OPT_BACKEND,
     OPT_ORDER,
     OPT_KEEP_GOING,
@@ -55,6 +57,7 @@ static const struct tg_option table[] = {
     [OPT_OBSERVABLES] = {0, "observables", true},
     [OPT_LOG_RECORDS] = {0, "log-records", true},
     [OPT_SPIN_US] = {0, "spin-us", true},
+    [OPT_SM] = {0, "sm", true},
     [OPT_BACKEND] = {0, "backend", true},
     [OPT_ORDER] = {0, "order", true},
     [OPT_KEEP_GOING] = {'k', "keep-going", false},
@@ -135,6 +138,11 @@ static bool take_number_option(struct tg_run *run, int option, const char *value
         return number("--observables", value, 1, TG_MAX_ENCODED_OBSERVABLE_SLOTS, &o->observables);
     case OPT_LOG_RECORDS:
         return number("--log-records", value, 0, TG_MAX_ENCODED_DEBUG_RECORDS, &o->log_records);
+    case OPT_SM: /* one of them is the dispatcher's */
+        if (!number("--sm", value, 2, 512, &o->device_blocks))
+            return false;
+        o->device_blocks--;
+        return true;
     default:
         return number("--spin-us", value, 0, 1000000, &o->spin_us);
     }
@@ -286,16 +294,45 @@ static void set_windows(struct tg_run *run)
     }
 }
 
+static bool is_cuda(const char *backend)
+{
+    return backend && strncmp(backend, "cuda", 4) == 0 && (backend[4] == '\0' || backend[4] == ':');
+}
+
+/* Why there is no engine, and what would help. */
+static int not_opened(const char *backend, int error)
+{
+    const char *reason = tg_engine_open_reason();
+    bool said = reason[0] != '\0';
+    if (error == -ENOTSUP && is_cuda(backend) && !said)
+        return tg_usage_error(VERB,
+                              "the backend cuda is not in this build: no nvcc was there when it was built");
+    if (error == -ENOTSUP && is_cuda(backend))
+        return tg_usage_error(VERB, "the backend cuda cannot do this: %s", reason);
+    if (error == -ENOTSUP)
+        return tg_usage_error(VERB, "there is no backend %s; there are: cpu, cuda", tg_shown(backend));
+    if (error == -EINVAL && said)
+        return tg_usage_error(VERB, "--backend is %s: %s", tg_shown(backend), reason);
+    if (error == -ENODEV)
+        tg_complain(VERB, "the backend cuda needs a GPU and its driver: %s", said ? reason : "none here");
+    else
+        tg_complain(VERB, "cannot open an engine: %s%s%s", strerror(-error), said ? ": " : "", reason);
+    return TG_EXIT_FAILED;
+}
+
 static int open_engine(struct tg_run *run)
 {
-    int r = tg_engine_open(&run->engine_options, &run->engine);
-    if (r == -ENOTSUP)
-        return tg_usage_error(VERB, "there is no backend %s here; there is: cpu",
-                              tg_shown(run->engine_options.backend));
-    if (r) {
-        tg_complain(VERB, "cannot open an engine: %s", strerror(-r));
+    const char *backend = run->engine_options.backend;
+    int r = is_cuda(backend) ? tg_gpu_become() : 0;
+    if (r)
+        return not_opened(backend, r == -ENOENT ? -ENOTSUP : r);
+    r = tg_engine_open(&run->engine_options, &run->engine);
+    if (r == -EINVAL && run->engine_options.cpu_count) {
+        tg_complain(VERB, "cannot open an engine: a processor of --pin is not there, or may not be used");
         return TG_EXIT_FAILED;
     }
+    if (r)
+        return not_opened(backend, r);
     r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
     if (r) {
         tg_complain(VERB, "cannot register SPIN_US: %s", strerror(-r));
@@ -424,6 +461,8 @@ static int run_all(struct tg_run *run)
     int code = run_threads(run);
     tg_run_print_summary(run);
     int saved = save_all(run);
+    if (run->failed)
+        return failed("cannot write to", "standard output", -run->failed);
     if (tg_flushed(VERB, TG_EXIT_OK) != TG_EXIT_OK)
         return TG_EXIT_FAILED;
     if (code != TG_EXIT_OK || saved != TG_EXIT_OK)

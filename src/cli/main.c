@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "cli/gpu.h"
 
 static const struct tg_verb verbs[] = {
     {"run", tg_verb_run,
@@ -87,6 +88,10 @@ int main(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     tg_prototype = argc > 0 && strcmp(slash ? slash + 1 : argv[0], "nx_swarm_queue") == 0;
+    tg_command_line = argv;
+#ifdef TG_STATIC_CLI
+    tg_static_command = true;
+#endif
     json_object_seed(1); /* else the first object reads /dev/urandom; our answers come from our own broker */
     if (argc < 2) {
         print_usage(stderr);

@@ -24,6 +24,24 @@
 #define BROKER_NAME "tidegate-broker"
 #define READY_FD 3 /* where the broker finds its end of the ready pipe */
 
+int tg_find_own_program(const char *name, char path[TG_PATH_BYTES])
+{
+    char self[TG_PATH_BYTES];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n > 0) {
+        self[n] = '\0';
+        *strrchr(self, '/') = '\0';
+        static const char *const beside[] = {"", "/../libexec/tidegate"};
+        for (size_t i = 0; i < 2; i++) {
+            int len = snprintf(path, TG_PATH_BYTES, "%s%s/%s", self, beside[i], name);
+            if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0)
+                return 0;
+        }
+    }
+    snprintf(path, TG_PATH_BYTES, "%s/%s", TG_LIBEXECDIR, name);
+    return access(path, X_OK) == 0 ? 0 : -ENOENT;
+}
+
 /* The broker's executable: named by TIDEGATE_BROKER, else beside this program, else where it is installed. */
 static int find_broker(struct tg_client *c, char path[TG_PATH_BYTES])
 {
@@ -34,20 +52,7 @@ static int find_broker(struct tg_client *c, char path[TG_PATH_BYTES])
         memcpy(path, named, strlen(named) + 1);
         return 0;
     }
-    char self[TG_PATH_BYTES];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n > 0) {
-        self[n] = '\0';
-        *strrchr(self, '/') = '\0';
-        static const char *const beside[] = {"/" BROKER_NAME, "/../libexec/tidegate/" BROKER_NAME};
-        for (size_t i = 0; i < 2; i++) {
-            int len = snprintf(path, TG_PATH_BYTES, "%s%s", self, beside[i]);
-            if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0)
-                return 0;
-        }
-    }
-    snprintf(path, TG_PATH_BYTES, "%s", TG_LIBEXECDIR "/" BROKER_NAME);
-    if (access(path, X_OK) == 0)
+    if (tg_find_own_program(BROKER_NAME, path) == 0)
         return 0;
     return tg_client_fail(c, -ECONNREFUSED,
                           "no broker runs, and " BROKER_NAME " is neither beside this program nor in %s",

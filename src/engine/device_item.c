@@ -116,16 +116,29 @@ void tg_device_reap(struct tg_engine *e)
         reap_level(e, l);
 }
 
+/* Of the host's own: n or none. A device's engine has one shard. */
+static bool take_own(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
+{
+    const struct tg_index *from;
+    uint32_t got = 0;
+    if (n > 1 && tg_free_count(e, level) < n)
+        return false;
+    while (got < n && tg_free_pop(e->level[level].free, &slots[got], &from))
+        got++;
+    for (uint32_t i = 0; got < n && i < got; i++)
+        tg_slot_release(e, NULL, slots[i]);
+    return got == n;
+}
+
 static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
-    struct tg_index *own = &e->level[level].free;
     struct tg_index *back = &e->device->free[level];
     if (n == 1)
-        return tg_index_pop_mc(own, slots) || tg_index_pop_mc(back, slots);
-    if (tg_index_pop_many_mc(back, n, slots) || tg_index_pop_many_mc(own, n, slots))
+        return take_own(e, level, 1, slots) || tg_index_pop_mc(back, slots);
+    if (tg_index_pop_many_mc(back, n, slots) || take_own(e, level, n, slots))
         return true;
     reap_level(e, level); /* some here, some there */
-    return tg_index_pop_many_mc(own, n, slots);
+    return take_own(e, level, n, slots);
 }
 
 /* The device frees a slot up to a few looks after its item is DONE: a level that seems full is looked at for

@@ -22,7 +22,7 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 
 echo what_is_installed
 wanted=(lib/libtidegate.a lib/pkgconfig/tidegate.pc share/man/man1/tidegate.1 share/man/man1/tidegate-engine.1
-    share/man/man3/tg_launch.3)
+    share/man/man3/tg_launch.3 share/man/man3/tg_engine.3 share/man/man3/tg_engine_attach.3 share/man/man3/tg_ir.3)
 [ ! -x "$build/tidegate" ] || wanted+=(bin/tidegate libexec/tidegate/tidegate-broker)
 for file in "${wanted[@]}"; do
     [ -f "$prefix/$file" ] || { echo "FAILED: $file was not installed" >&2; exit 1; }
@@ -49,6 +49,13 @@ for example in "$source_dir"/examples/*.c; do
     echo "example_${example##*/}"
     "$cc" -std=gnu11 "${flags[@]}" "${cflags[@]}" "$example" -o "$prefix/example" "${libs[@]}"
 done
+
+nvcc=$(cached TG_NVCC)
+if [ -x "$nvcc" ]; then
+    echo example_checksums_device.cu
+    "$nvcc" -std=c++17 -fatbin -arch=sm_90 "${cflags[@]}" -I "$prefix/include/tidegate/device" \
+        "$source_dir/examples/gpu/checksums_device.cu" -o "$prefix/example"
+fi
 
 if [ -x "$prefix/bin/tidegate" ]; then
     echo installed_command_runs
