@@ -7,7 +7,6 @@
  */
 #include <sched.h>
 
-#include "base/clock.h"
 #include "engine/device_host.h"
 #include "engine/futex.h"
 #include "ring/packed.h"
@@ -15,8 +14,6 @@
 #define LINES_AHEAD 8u /* fetched for writing: the device has read them since */
 #define LOOKS_WHEN_FULL 256u
 #define LOOKS_PER_YIELD 16u
-#define FEW_SLOTS 16u
-#define FEW_SLOTS_WAIT_NS UINT64_C(4000000)
 
 /* N1: each quarter at once, or its lap last with release order; pairs with N2 in dispatch.h. */
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
@@ -142,25 +139,17 @@ static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slot
 }
 
 /* The device frees a slot up to a few looks after its item is DONE: a level that seems full is looked at for
- * some microseconds before the caller hears so, and one of very few slots, where the next is soon free, for
- * longer. */
+ * some microseconds before the caller hears so. */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
-    uint64_t end_ns = 0;
-    for (uint32_t looks = 1;; looks++) {
+    for (uint32_t looks = 1; looks <= LOOKS_WHEN_FULL; looks++) {
         if (take(e, level, n, slots))
             return true;
-        uint32_t own = tg_load_relaxed_u32(&e->level[level].own); /* P0 */
-        if (n > own || (looks > LOOKS_WHEN_FULL && own > FEW_SLOTS))
+        if (n > tg_load_relaxed_u32(&e->level[level].own)) /* P0 */
             return false;
         tg_cpu_relax();
-        if (looks % LOOKS_PER_YIELD != 0)
-            continue;
-        sched_yield();
-        uint64_t now_ns = tg_clock_mono_ns();
-        if (end_ns == 0)
-            end_ns = now_ns + FEW_SLOTS_WAIT_NS;
-        if (now_ns >= end_ns)
-            return false;
+        if (looks % LOOKS_PER_YIELD == 0)
+            sched_yield();
     }
+    return false;
 }

@@ -145,14 +145,20 @@ static inline void note_submit(struct tg_engine *e, uint32_t tenant, uint32_t le
     CHECK_EQ(tg_engine_submit(e, tenant, level, OP_NOTE, &value, 1, NULL), 0);
 }
 
+/* A slot is free again a moment after its item is DONE: waits for that. */
+static inline int submit_soon(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t opcode,
+                              const uint32_t *args, uint32_t n, struct tg_item *t)
+{
+    int r;
+    while ((r = tg_engine_submit(e, tenant, level, opcode, args, n, t)) == -EAGAIN)
+        CHECK_EQ(tg_engine_wait_space(e, level, LIMIT), 0);
+    return r;
+}
+
 static inline int run_ticket(struct tg_engine *e, uint32_t tenant, uint32_t opcode, const uint32_t *args,
                              uint32_t n, struct tg_item *t)
 {
-    int r;
-    /* A slot is free again a moment after its item is DONE. */
-    while ((r = tg_engine_submit(e, tenant, TG_PRIORITY_NORMAL, opcode, args, n, t)) == -EAGAIN)
-        CHECK_EQ(tg_engine_wait_space(e, TG_PRIORITY_NORMAL, LIMIT), 0);
-    CHECK_EQ(r, 0);
+    CHECK_EQ(submit_soon(e, tenant, TG_PRIORITY_NORMAL, opcode, args, n, t), 0);
     return tg_engine_wait(e, t, LIMIT);
 }
 

@@ -97,7 +97,7 @@ static void e4_revoked_tenants_slot_is_not_left_claimed(void)
     struct tg_item t[40];
     for (int round = 0; round < 12; round++) {
         for (int i = 0; i < 40; i++)
-            CHECK_EQ(tg_engine_submit(e, 5, TG_PRIORITY_NORMAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
+            CHECK_EQ(submit_soon(e, 5, TG_PRIORITY_NORMAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
         CHECK_EQ(tg_engine_set_tenant(e, 5, 0), 0);
         for (int i = 0; i < 40; i++) {
             int r = tg_engine_wait(e, &t[i], SECOND / 1000);
