@@ -141,12 +141,14 @@ struct tg_bad_end {
 #define TG_BLOCK_LANES 128u /* lanes of a block; blocks after the first are workers, 32 lanes each */
 #define TG_TASK_ITEMS 32u
 #define TG_TASK_LEAVE 0xFFFFFFFFu
+#define TG_TASK_ALONE 0x100u
 #define TG_TASK_WORDS 4u /* observable words an item of a device opcode may write */
 struct tg_task {
     TG_ALIGNED(128) uint32_t seq; /* rises by one a task; TG_TASK_LEAVE: the end */
-    uint32_t count;
+    uint32_t count;               /* items; TG_TASK_ALONE: one, whose line is here */
     uint32_t slot[TG_TASK_ITEMS];
     uint32_t kept[TG_TASK_ITEMS];
+    TG_ALIGNED(64) uint32_t line[TG_SLOT_WORDS];
     TG_ALIGNED(128) uint32_t result[TG_TASK_ITEMS]; /* enum tg_worked */
     uint32_t detail[TG_TASK_ITEMS];
     uint32_t word[TG_TASK_WORDS][TG_TASK_ITEMS]; /* control words it wrote; TG_NO_WORD: none */

@@ -136,7 +136,7 @@ bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *s
         uint32_t own = tg_load_relaxed_u32(&e->level[level].own); /* P0 */
         if (n > own)
             return false;
-        most = own <= SMALL_LEVEL ? 16 * LOOKS_WHEN_FULL : LOOKS_WHEN_FULL;
+        most = own <= SMALL_LEVEL ? 2 * LOOKS_WHEN_FULL : LOOKS_WHEN_FULL;
         if (looks >= LOOKS_WHEN_FULL / 4)
             sched_yield();
         tg_cpu_relax();

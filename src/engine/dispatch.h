@@ -22,6 +22,7 @@
 #define TG_ALL_LANES 0xFFFFFFFFu
 #define TG_MORE_LOADS 8u /* of 8 lines each, the longest look at one level */
 #define TG_COMMAND_LANE (4u * TG_RING_COMMANDS)
+#define TG_BACKLOG 128u /* queued items beyond which the long look is short */
 #define TG_FREED_ROOM 320u
 #define TG_MAX_TASKS 2048u
 
@@ -43,6 +44,7 @@ struct tg_shared {
     uint32_t urgent;  /* claims at CRITICAL or HIGH since the last one elsewhere */
     uint32_t unposted, draining, cursor;
     uint32_t warm, loads; /* the level that had lines last; loads of 8 lines in its long look */
+    uint32_t queued;      /* items in all queues */
     uint32_t dead;        /* cancelled items that still stand in a queue */
     uint32_t freed_count;
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
@@ -138,6 +140,7 @@ TG_DEVICE void tg_push(uint32_t slot)
     uint64_t *cells = tg_params()->cells + ((uint64_t)q << tg_params()->queue_shift);
     cells[tg_state()->tail[q]++ & tg_params()->queue_mask] = tg_cell(slot, kept);
     tg_state()->ready[level] |= 1u << tenant;
+    tg_state()->queued++;
 }
 
 /* Files the items whose lines the groups of four lanes hold: lane 4g + i has quarter i. */
@@ -176,6 +179,9 @@ TG_DEVICE_CALL void tg_file(struct tg_warp *w, bool valid, uint32_t level, struc
         s->tail[q] = position + 1;
     if (leads)
         tg_shared_or(&s->ready[level], 1u << tenant);
+    uint32_t filed = tg_bits(tg_warp_ballot(leads));
+    if (w->lane == 0)
+        s->queued += filed;
     tg_warp_sync();
 }
 
@@ -226,6 +232,8 @@ TG_DEVICE struct tg_found tg_poll(struct tg_warp *w, uint32_t rings)
     uint32_t group = w->lane >> 2;
     uint32_t warm = s->warm;
     uint32_t loads = warm < TG_PRIORITY_LEVELS ? s->loads : 0;
+    if (s->queued > TG_BACKLOG) /* there is enough to do: what is urgent is looked for more often */
+        loads = loads < 1 ? loads : 1;
     uint32_t ring = group < TG_LINE_RINGS ? group : warm;
     struct tg_quarter more[TG_MORE_LOADS];
     struct tg_found found;
@@ -386,6 +394,7 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
             s->stalled[level] |= 1u << tenant;
         } else if (w->lane == 0) {
             s->head[q] = head + k;
+            s->queued -= k;
             if (s->head[q] == s->tail[q])
                 s->ready[level] &= ~(1u << tenant);
             s->turn[level] = turn;

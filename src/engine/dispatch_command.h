@@ -48,6 +48,7 @@ TG_DEVICE void tg_prune(struct tg_warp *w, uint32_t level, uint32_t tenant)
         tg_warp_sync();
         if (w->lane == 0) {
             s->head[q]++;
+            s->queued--;
             if (s->head[q] == s->tail[q])
                 s->ready[level] &= ~(1u << tenant);
             /* tg_drop_dead gives back what a claim took; nothing was taken here. */

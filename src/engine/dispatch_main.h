@@ -14,14 +14,16 @@
 #include "engine/device_op.h"
 
 #define TG_LOOKS_UNTIL_IDLE 4u     /* empty looks before free cells are written */
+#define TG_FEW_SLOTS 3u            /* of a free batch: below it free cells are written at once */
 #define TG_LOOKS_UNTIL_POST 64u    /* ... before the counters are */
 #define TG_LOOKS_UNTIL_PAUSE 4096u /* ... before the dispatcher pauses between looks */
 #define TG_POST_EVERY 65536u
 #define TG_WORKER_PAUSE_NS 40u       /* of a worker that looks for a task, at first */
 #define TG_WORKER_PAUSE_MOST_NS 320u /* ... and after TG_WORKER_LOOKS */
 #define TG_WORKER_LOOKS 4096u
-/* Tasks whose books are done between two looks: their workers wait for it, but so does what is more urgent. */
-#define TG_COLLECT_MOST 2u
+/* Tasks whose books are done between two looks. Their workers wait for it, but so does what is more urgent.
+ */
+#define TG_COLLECT_MOST 1u
 
 TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together)
 {
@@ -61,7 +63,7 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     const struct tg_task *task = &p->tasks[worker];
-    uint32_t count = task->count;
+    uint32_t count = task->count == TG_TASK_ALONE ? 1 : task->count;
     bool have = w->lane < count;
     struct tg_taken t = tg_held(p, have ? task->slot[w->lane] : 0);
     uint32_t result = TG_WORKED_TOLD;
@@ -174,7 +176,10 @@ TG_DEVICE bool tg_idle(struct tg_warp *w, uint32_t looks)
     }
     tg_warp_idle();
     /* While a worker is being waited for, its end is likely next: later then. */
-    if (looks == (s->flights ? 4 * TG_LOOKS_UNTIL_IDLE : TG_LOOKS_UNTIL_IDLE))
+    uint32_t patience = s->flights ? 4 * TG_LOOKS_UNTIL_IDLE : TG_LOOKS_UNTIL_IDLE;
+    if (p->free_batch < TG_FEW_SLOTS)
+        patience = 1; /* somebody waits for the very slot */
+    if (looks == patience)
         tg_free_flush(w);
     if (looks % TG_LOOKS_UNTIL_POST == 0 && s->unposted)
         tg_counts_publish(w, false);
@@ -216,12 +221,12 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
 
 /* One item on this lane (or, for a whole warp, on all lanes with the same arguments). */
 TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, uint32_t i, uint32_t lane,
-                       bool whole)
+                       bool whole, bool alone)
 {
     struct tg_device_op op;
     uint32_t slot = task->slot[i];
     uint32_t kept = task->kept[i];
-    tg_args_load(p, slot, op.args);
+    tg_args_of(alone ? task->line : p->items[slot].word, op.args);
     op.opcode = p->opcode_of[tg_kind_of(kept)];
     op.tenant = tg_tenant_of(kept);
     op.priority = tg_level_of(kept);
@@ -269,10 +274,11 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         }
         seen = seq;
         looks = 0;
-        uint32_t count = task->count;
+        bool alone = task->count == TG_TASK_ALONE;
+        uint32_t count = alone ? 1 : task->count;
         bool whole = count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP;
         if (whole || lane < count)
-            tg_work(p, task, whole ? 0 : lane, lane, whole);
+            tg_work(p, task, whole ? 0 : lane, lane, whole, alone);
         tg_warp_sync();
         if (lane == 0) {
             uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);

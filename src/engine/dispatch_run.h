@@ -18,12 +18,16 @@
 
 enum tg_ran { TG_DEVICE_DONE, TG_DEVICE_FAULT, TG_DEVICE_YIELD, TG_DEVICE_WAIT_IO };
 
-TG_DEVICE void tg_args_load(const struct tg_device_params *p, uint32_t slot, uint32_t *args)
+TG_DEVICE void tg_args_of(const uint32_t *word, uint32_t *args)
 {
-    const uint32_t *word = p->items[slot].word;
     for (uint32_t quarter = 0; quarter < TG_LINE_QUARTERS; quarter++)
         for (uint32_t i = 0; i < 3; i++)
             args[3 * quarter + i] = word[4 * quarter + 1 + i];
+}
+
+TG_DEVICE void tg_args_load(const struct tg_device_params *p, uint32_t slot, uint32_t *args)
+{
+    tg_args_of(p->items[slot].word, args);
 }
 
 TG_DEVICE struct tg_view tg_view_of(void)
@@ -211,6 +215,82 @@ TG_DEVICE_CALL bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, 
     return true;
 }
 
+/* One lane: the books of a claim that went the short way. */
+TG_DEVICE void tg_express_books(uint32_t slot, uint32_t level, uint32_t tenant, uint32_t kept)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    p->kept[slot] = kept;
+    tg_bump_relaxed_u64(&p->generation[slot], 1);            /* T1 */
+    tg_bump_relaxed_u64(&p->counts->level_claims[level], 1); /* C4 */
+    tg_bump_relaxed_u64(&p->counts->tenant_claims[tenant], 1);
+    struct tg_tenant_turn turn = s->turn[level];
+    tg_tenants_choose(&turn, 1u << tenant, TG_TENANT_FAIRNESS_THRESHOLD);
+    s->turn[level] = turn;
+    s->levels = tg_levels_claimed(s->levels, 1u << level, level);
+    s->urgent = level <= TG_PRIORITY_HIGH ? s->urgent + 1 : 0;
+}
+
+/* A built-in opcode of three arguments. */
+TG_DEVICE bool tg_express_builtin(struct tg_warp *w, uint32_t slot, uint32_t level, uint32_t tenant,
+                                  uint32_t kind, const uint32_t *args)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t done = 0;
+    if (w->lane == 0) {
+        struct tg_fault fault = {0, 0, 0};
+        done = kind == TG_OP_NOP || tg_builtin_alone(kind, args, &fault);
+        if (done && kind == TG_OP_NOP) /* S3 */
+            tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
+        else if (done)
+            tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE);
+    }
+    if (!tg_warp_shfl(done, 0))
+        return false;
+    if (w->lane == 0) {
+        tg_express_books(slot, level, tenant,
+                         TG_SLOT_DONE | level << TG_KEPT_LEVEL_SHIFT | tenant << TG_KEPT_TENANT_SHIFT |
+                             kind << TG_KEPT_KIND_SHIFT);
+        tg_bump_relaxed_u64(&p->counts->level_done[level], 1);
+        tg_bump_relaxed_u64(&p->counts->tenant_done[tenant], 1);
+        tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
+        tg_bump_relaxed_u64(&p->counts->done, 1);
+        s->unposted++;
+    }
+    tg_free(w, w->lane == 0, slot, level);
+    if (s->freed_count > p->free_batch)
+        tg_free_flush(w);
+    return true;
+}
+
+/* An opcode of the image: the line goes into the box of a free worker. */
+TG_DEVICE void tg_express_task(struct tg_warp *w, uint32_t slot, uint32_t level, uint32_t tenant,
+                               uint32_t kept, const struct tg_quarter *v)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_task *task = &p->tasks[s->idle[s->idle_count - 1]];
+    if (w->lane >> 2 == level) {
+        tg_quarter_store(&task->line[4 * (w->lane & 3u)], v->word);
+        tg_quarter_store(&p->items[slot].word[4 * (w->lane & 3u)], v->word); /* for a second run */
+    }
+    if (w->lane == 0) {
+        task->slot[0] = slot;
+        task->kept[0] = kept;
+        task->count = TG_TASK_ALONE;
+        tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED); /* S4 */
+    }
+    tg_warp_sync();
+    if (w->lane == 0) {
+        tg_store_release_u32(&task->seq, tg_load_relaxed_u32(&task->seq) + 1); /* Q1 */
+        tg_express_books(slot, level, tenant, kept);
+        s->idle_count--;
+        s->flights++;
+    }
+    tg_warp_sync();
+}
+
 /* The short way of one small item when nothing else waits anywhere: the decision is the same as by tg_claim,
  * without a queue between; what is rare (a fence over it, a sample, a quota, a fault) takes the long way. */
 TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, struct tg_quarter v)
@@ -225,43 +305,25 @@ TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, struct tg_quarter v
     for (uint32_t i = 0; i < 3; i++)
         args[i] = tg_warp_shfl(v.word[1 + i], 4 * level);
     uint32_t tenant = route & TG_LINE_TENANT;
+    uint32_t cls = route >> TG_LINE_CLASS_SHIFT;
     uint32_t waiting = 0;
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         waiting |= s->ready[l];
-    bool fits = waiting == 0 && route == tenant && kind < TG_OP_BATCH_FENCE && kind != TG_OP_MEMCPY &&
-                slot < p->slots && tenant < TG_TENANTS && (s->allowed >> tenant & 1u) &&
+    bool fits = waiting == 0 && (route & (TG_LINE_BATCHED | TG_LINE_SAMPLED)) == 0 && slot < p->slots &&
+                tenant < TG_TENANTS && (s->allowed >> tenant & 1u) &&
                 s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED && p->control_floor != 0;
-    uint32_t done = 0;
-    if (fits && w->lane == 0) {
-        struct tg_fault fault = {0, 0, 0};
-        done = kind == TG_OP_NOP || tg_builtin_alone(kind, args, &fault);
-        if (done && kind == TG_OP_NOP) /* S3 */
-            tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
-        else if (done)
-            tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE);
-    }
-    if (!tg_warp_shfl(done, 0))
+    tg_warp_sync();
+    if (!fits)
         return false;
-    if (w->lane == 0) {
-        p->kept[slot] = TG_SLOT_DONE | level << TG_KEPT_LEVEL_SHIFT | tenant << TG_KEPT_TENANT_SHIFT |
-                        kind << TG_KEPT_KIND_SHIFT;
-        tg_bump_relaxed_u64(&p->generation[slot], 1);            /* T1 */
-        tg_bump_relaxed_u64(&p->counts->level_claims[level], 1); /* C4 */
-        tg_bump_relaxed_u64(&p->counts->tenant_claims[tenant], 1);
-        tg_bump_relaxed_u64(&p->counts->level_done[level], 1);
-        tg_bump_relaxed_u64(&p->counts->tenant_done[tenant], 1);
-        tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
-        tg_bump_relaxed_u64(&p->counts->done, 1);
-        struct tg_tenant_turn turn = s->turn[level];
-        tg_tenants_choose(&turn, 1u << tenant, TG_TENANT_FAIRNESS_THRESHOLD);
-        s->turn[level] = turn;
-        s->levels = tg_levels_claimed(s->levels, 1u << level, level);
-        s->urgent = level <= TG_PRIORITY_HIGH ? s->urgent + 1 : 0;
-        s->unposted++;
-    }
-    tg_free(w, w->lane == 0, slot, level);
-    if (s->freed_count > p->free_batch)
-        tg_free_flush(w);
+    if (cls == TG_CLASS_INLINE && kind < TG_OP_BATCH_FENCE && kind != TG_OP_MEMCPY)
+        return tg_express_builtin(w, slot, level, tenant, kind, args);
+    if ((cls != TG_CLASS_LANE && cls != TG_CLASS_WARP) || s->idle_count == 0)
+        return false;
+    tg_express_task(w, slot, level, tenant,
+                    TG_KEPT_HELD | TG_SLOT_CLAIMED | level << TG_KEPT_LEVEL_SHIFT |
+                        tenant << TG_KEPT_TENANT_SHIFT | cls << TG_KEPT_CLASS_SHIFT |
+                        kind << TG_KEPT_KIND_SHIFT,
+                    &v);
     return true;
 }
 
