@@ -25,8 +25,12 @@ install(TARGETS tidegate_archive ARCHIVE DESTINATION lib)
 configure_file(cmake/tidegate.pc.in tidegate.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tidegate.pc DESTINATION lib/pkgconfig)
 if(EXISTS ${CMAKE_SOURCE_DIR}/include/tidegate)
-  install(DIRECTORY include/tidegate DESTINATION include FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY include/tidegate DESTINATION include FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 endif()
+# The engine's kernel as text, which <tidegate/device.cuh> compiles together with opcodes of a program.
+foreach(room base ring engine)
+  install(DIRECTORY src/${room} DESTINATION include/tidegate/device FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN "*.cu")
+endforeach()
 
 if(TARGET tidegate)
   install(TARGETS tidegate RUNTIME DESTINATION bin)

@@ -12,6 +12,11 @@
 #include "base/atomic.h"
 #include "bench.h"
 
+/* The device's opcodes with the engine's kernel: opcodes_device.cu, as nvcc made it (CMakeLists.txt). */
+extern const unsigned char bench_gpu_image[], bench_gpu_image_end[];
+
+enum { WARPS_A_BLOCK = 4 };
+
 void gpu_engine_must(int error, const char *what)
 {
     if (!error)
@@ -44,27 +49,68 @@ static int burn_on_cpu(void *context, struct tg_op *op)
     return r ? r : op->args[1] && !stop ? TG_OP_REQUEUE : TG_OP_FINISHED;
 }
 
+static int again_on_cpu(void *context, struct tg_op *op)
+{
+    uint32_t stop = 0;
+    (void)context;
+    int r = tg_engine_observable_load(op->engine, GPU_STOP_WORD, &stop);
+    return r ? r : stop ? TG_OP_FINISHED : TG_OP_REQUEUE;
+}
+
+bool gpu_engine_on_device(void)
+{
+    return strcmp(gpu.backend, "cuda") == 0;
+}
+
+uint32_t gpu_engine_workers(const struct tg_engine_options *o)
+{
+    return gpu_engine_on_device() ? o->device_blocks * WARPS_A_BLOCK : o->workers;
+}
+
 void gpu_engine_options(struct tg_engine_options *ret, uint32_t slots)
 {
+    static char backend[24];
     tg_engine_options_init(ret);
-    ret->backend = gpu.backend;
     ret->slots = slots;
-    if (!strcmp(gpu.backend, "cpu")) {
-        ret->workers = 1;
-        ret->spin_us = 1000;
-    }
+    ret->backend = gpu.backend;
+    ret->workers = 1;
+    ret->spin_us = 1000;
+    if (!gpu_engine_on_device())
+        return;
+    snprintf(backend, sizeof(backend), "cuda:%d", gpu.device);
+    ret->backend = backend;
+    ret->device_blocks = gpu.multiprocessors - 1;
+    ret->device_limit_ms = 120000; /* a bench that hangs leaves the card after this time */
+    ret->device_image = bench_gpu_image;
+    ret->device_image_bytes = (size_t)(bench_gpu_image_end - bench_gpu_image);
+}
+
+static int register_all(struct tg_engine *e)
+{
+    static const struct {
+        uint32_t opcode;
+        tg_op_handler on_cpu;
+        enum tg_device_shape shape;
+    } ops[] = {{GPU_OP_EMPTY, empty_on_cpu, TG_DEVICE_LANE},
+               {GPU_OP_BURN, burn_on_cpu, TG_DEVICE_WARP},
+               {GPU_OP_AGAIN, again_on_cpu, TG_DEVICE_LANE}};
+    int r = 0;
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]) && !r; i++)
+        r = gpu_engine_on_device() ? tg_engine_register_device(e, ops[i].opcode, ops[i].shape)
+                                   : tg_engine_register(e, ops[i].opcode, ops[i].on_cpu, NULL);
+    return r;
 }
 
 struct tg_engine *gpu_engine_open(const struct tg_engine_options *options)
 {
     struct tg_engine *e;
     gpu_stand_aside(true); /* threads of the engine do not inherit the measurer's processor */
-    gpu_engine_must(tg_engine_open(options, &e), "cannot open an engine");
+    int r = tg_engine_open(options, &e);
+    if (r)
+        fprintf(stderr, "bench_gpu: no engine: %s\n", tg_engine_open_reason());
+    gpu_engine_must(r, "cannot open an engine");
     gpu_stand_aside(false);
-    if (!strcmp(gpu.backend, "cpu")) {
-        gpu_engine_must(tg_engine_register(e, GPU_OP_EMPTY, empty_on_cpu, NULL), "register");
-        gpu_engine_must(tg_engine_register(e, GPU_OP_BURN, burn_on_cpu, NULL), "register");
-    }
+    gpu_engine_must(register_all(e), "register");
     return e;
 }
 
@@ -193,17 +239,14 @@ static void priority_under(int body)
     static struct tg_engine_stats stats;
     struct tg_engine_options o;
     char name[96];
-    uint32_t us = gpu_body_us[body], args[2] = {us, 1};
+    uint32_t us = gpu_body_us[body], args[3] = {us, 1, (uint32_t)(gpu.clock_ghz * 1e3)};
     struct timespec nap = {0, 20000000};
     gpu_engine_options(&o, 65536);
     struct tg_engine *e = gpu_engine_open(&o);
     struct gpu_quantiles quiet = gpu_engine_round_trips(e, TG_PRIORITY_CRITICAL, TG_OP_NOP, 8192);
-    tg_engine_stats(e, &stats);
-    uint32_t flood = 2 * stats.workers < stats.level[TG_PRIORITY_LOW].slots / 2
-                         ? 2 * stats.workers
-                         : stats.level[TG_PRIORITY_LOW].slots / 2;
+    uint32_t workers = gpu_engine_workers(&o), flood = 2 * workers;
     for (uint32_t i = 0; i < flood; i++)
-        gpu_engine_submit(e, 1, TG_PRIORITY_LOW, GPU_OP_BURN, args, 2, NULL);
+        gpu_engine_submit(e, 1, TG_PRIORITY_LOW, GPU_OP_BURN, args, 3, NULL);
     nanosleep(&nap, NULL);
     tg_engine_stats(e, &stats);
     uint64_t before = stats.requeues, began = tg_clock_mono_ns();
@@ -227,7 +270,7 @@ static void priority_under(int body)
     gpu_row("P", name, worker.p99, "ns", best, NULL);
     /* How much of the workers' time the flood had: without this the figures above prove nothing. */
     snprintf(name, sizeof(name), "engine_flood_of_%u_us_bodies_busy_workers", us);
-    gpu_row("P", name, (double)(stats.requeues - before) * us / passed_us, "", stats.workers, NULL);
+    gpu_row("P", name, (double)(stats.requeues - before) * us / passed_us, "", workers, NULL);
 }
 
 void gpu_engine_priority(void)
@@ -238,22 +281,87 @@ void gpu_engine_priority(void)
 
 /* ---- D ------------------------------------------------------------------------------------------------- */
 
+/* Items that put themselves back into the queue, by all rules, 29 tenants: claims a second, with no host in
+ * it. */
+static double again_rate(uint32_t tenants)
+{
+    static struct tg_engine_stats stats;
+    struct tg_engine_options o;
+    gpu_engine_options(&o, 262144);
+    struct timespec nap = {0, 300000000};
+    struct tg_engine *e = gpu_engine_open(&o);
+    uint32_t n = gpu_engine_workers(&o) * 64 < 40000 ? gpu_engine_workers(&o) * 64 : 40000;
+    for (uint32_t i = 0; i < n; i++)
+        gpu_engine_submit(e, i % tenants, TG_PRIORITY_NORMAL, GPU_OP_AGAIN, NULL, 0, NULL);
+    tg_engine_stats(e, &stats);
+    uint64_t before = stats.requeues, start = tg_clock_mono_ns();
+    nanosleep(&nap, NULL);
+    tg_engine_stats(e, &stats);
+    double rate = (double)(stats.requeues - before) / (double)(tg_clock_mono_ns() - start);
+    gpu_engine_must(tg_engine_observable_store(e, GPU_STOP_WORD, 1), "stop");
+    gpu_engine_must(tg_engine_settle(e, GPU_LIMIT_NS), "settle");
+    gpu_engine_close(e);
+    return rate;
+}
+
 void gpu_engine_device_produced(void)
 {
-    gpu_skip("D", "this backend's items are not produced on a device");
+    double one = again_rate(1), all = again_rate(TG_TENANTS);
+    gpu_row("D", "engine_requeued_1_tenant_to_1_thousand_million", one, "G/s", 1, ">= 1");
+    gpu_row("D", "engine_requeued_1_tenant_to_plain_drain", one, "G/s", gpu_floors.drain, NULL);
+    gpu_row("D", "engine_requeued_29_tenants_to_plain_drain", all, "G/s", gpu_floors.drain, NULL);
 }
 
 /* ---- I ------------------------------------------------------------------------------------------------- */
 
-void gpu_engine_idle(void)
+enum { IDLE_BLOCKS = 8, IDLE_ROUNDS = 3 };
+
+static double middle(double *v)
+{
+    double low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
+    return v[2] < low ? low : v[2] > high ? high : v[2];
+}
+
+/* A matrix product beside an idle engine of 8 blocks, in turns with one beside 8 blocks that sleep. */
+static void beside_a_product(void)
+{
+    double alone[IDLE_ROUNDS], asleep[IDLE_ROUNDS], idle[IDLE_ROUNDS];
+    uint32_t fewer = gpu.multiprocessors - IDLE_BLOCKS;
+    struct timespec nap = {0, 20000000};
+    struct tg_engine_options o;
+    struct gpu_product *p = gpu_product_open();
+    if (!p)
+        return;
+    gpu_engine_options(&o, 65536);
+    o.device_blocks = IDLE_BLOCKS - 1; /* and the dispatcher's */
+    for (int i = 0; i < IDLE_ROUNDS; i++) {
+        alone[i] = gpu_product_ms(p, fewer);
+        gpu_hold(IDLE_BLOCKS, 32 * WARPS_A_BLOCK, 0);
+        asleep[i] = gpu_product_ms(p, fewer);
+        gpu_let_go();
+        struct tg_engine *e = gpu_engine_open(&o);
+        gpu_engine_submit(e, 0, TG_PRIORITY_NORMAL, GPU_OP_EMPTY, NULL, 0, NULL);
+        nanosleep(&nap, NULL);
+        idle[i] = gpu_product_ms(p, fewer);
+        gpu_engine_close(e);
+    }
+    gpu_product_close(p);
+    gpu_row("I", "product_told_of_8_fewer_median", middle(alone), "ms", 0, NULL);
+    gpu_row("I", "product_beside_8_sleeping_blocks_median", middle(asleep), "ms", middle(alone), NULL);
+    gpu_row("I", "product_beside_idle_engine_of_8_blocks_to_sleeping", middle(idle), "ms", middle(asleep),
+            "<= 1.02");
+    gpu_row("I", "product_beside_idle_engine_of_8_blocks_to_alone", middle(idle), "ms", middle(alone), NULL);
+}
+
+/* What an idle engine takes from the host and from the mains. */
+static void quiet(void)
 {
     struct tg_engine_options o;
     struct timespec nap = {1, 0};
+    double watts_before = gpu.card ? gpu_watts(0.5) : 0;
     gpu_engine_options(&o, 65536);
-    double watts_before = gpu_watts(0.5);
     struct tg_engine *e = gpu_engine_open(&o);
-    struct gpu_quantiles q = gpu_engine_round_trips(e, TG_PRIORITY_NORMAL, TG_OP_NOP, 0);
-    (void)q;
+    gpu_engine_submit(e, 0, TG_PRIORITY_NORMAL, TG_OP_NOP, NULL, 0, NULL);
     nap = (struct timespec){0, 50000000};
     nanosleep(&nap, NULL);
     uint64_t wall = tg_clock_mono_ns(), cpu = tg_clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -262,12 +370,17 @@ void gpu_engine_idle(void)
     cpu = tg_clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     wall = tg_clock_mono_ns() - wall;
     gpu_row("I", "idle_engine_host_cpu", (double)cpu / (double)wall * 100, "% core", 0, NULL);
-    if (gpu.card) {
-        double watts = gpu_watts(0.5);
-        if (watts > 0)
-            gpu_row("I", "idle_engine_power", watts, "W", watts_before, NULL);
-    }
+    double watts = gpu.card ? gpu_watts(0.5) : 0;
+    if (watts > 0)
+        gpu_row("I", "idle_engine_power", watts, "W", watts_before, NULL);
     gpu_engine_close(e);
+}
+
+void gpu_engine_idle(void)
+{
+    if (gpu_engine_on_device())
+        beside_a_product();
+    quiet();
 }
 
 void gpu_engine_part(char part)

@@ -16,8 +16,11 @@ extern "C" {
 
 enum {
     GPU_OP_EMPTY = 8, /* nothing, but by a worker and not by whoever finds it */
-    GPU_OP_BURN = 9,  /* args: microseconds, again: with again it goes behind what waits and runs once more,
-                       * until  observable word GPU_STOP_WORD is not zero */
+    GPU_OP_BURN =
+        9, /* args: microseconds, again, the device's cycles a microsecond: with again it goes behind what
+            * waits and runs once more, until  observable word GPU_STOP_WORD is not zero */
+    GPU_OP_AGAIN =
+        10, /* nothing, again and again until then: what the queue alone can do with items of its own */
     GPU_STOP_WORD = 0,
 };
 #define GPU_LIMIT_NS UINT64_C(20000000000)
@@ -26,6 +29,9 @@ enum {
 void gpu_engine_must(int error, const char *what);
 /* Options for the backend in gpu.backend. */
 void gpu_engine_options(struct tg_engine_options *ret, uint32_t slots);
+bool gpu_engine_on_device(void);
+/* Workers that run bodies of ours, as many as the options ask for. */
+uint32_t gpu_engine_workers(const struct tg_engine_options *o);
 /* Opens it and registers the opcodes above. */
 struct tg_engine *gpu_engine_open(const struct tg_engine_options *options);
 void gpu_engine_close(struct tg_engine *e);

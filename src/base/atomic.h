@@ -99,6 +99,12 @@ TG_HD static inline bool tg_cas_acqrel_u32(uint32_t *p, uint32_t *expected, uint
     return done;
 }
 
+/* All stores before it are seen by the host before all stores after it: one for a batch of them. */
+TG_HD static inline void tg_sys_order_stores(void)
+{
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
 /* 16 bytes that the host writes, aligned, as one access (device.h says what rests on that). */
 TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
 {
@@ -265,6 +271,11 @@ static inline void tg_store_release_ptr(void **p, void *v)
 TG_SYSTEM_FAMILY(uint32_t, u32)
 TG_SYSTEM_FAMILY(uint64_t, u64)
 #undef TG_SYSTEM_FAMILY
+
+TG_HD static inline void tg_sys_order_stores(void)
+{
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
+}
 
 /* 16 bytes, aligned: one store where the processor has one of that size; else the first word last, with
  * release order. The device looks for the first word. */

@@ -33,6 +33,7 @@ enum {
     OPT_OBSERVABLES,
     OPT_LOG_RECORDS,
     OPT_SPIN_US,
+    OPT_SM,
     OPT_BACKEND,
     OPT_ORDER,
     OPT_KEEP_GOING,
@@ -56,6 +57,7 @@ static const struct tg_option table[] = {
     [OPT_OBSERVABLES] = {0, "observables", true},
     [OPT_LOG_RECORDS] = {0, "log-records", true},
     [OPT_SPIN_US] = {0, "spin-us", true},
+    [OPT_SM] = {0, "sm", true},
     [OPT_BACKEND] = {0, "backend", true},
     [OPT_ORDER] = {0, "order", true},
     [OPT_KEEP_GOING] = {'k', "keep-going", false},
@@ -136,6 +138,11 @@ static bool take_number_option(struct tg_run *run, int option, const char *value
         return number("--observables", value, 1, TG_MAX_ENCODED_OBSERVABLE_SLOTS, &o->observables);
     case OPT_LOG_RECORDS:
         return number("--log-records", value, 0, TG_MAX_ENCODED_DEBUG_RECORDS, &o->log_records);
+    case OPT_SM: /* one of them is the dispatcher's */
+        if (!number("--sm", value, 2, 512, &o->device_blocks))
+            return false;
+        o->device_blocks--;
+        return true;
     default:
         return number("--spin-us", value, 0, 1000000, &o->spin_us);
     }
@@ -287,27 +294,36 @@ static void set_windows(struct tg_run *run)
     }
 }
 
+static bool is_cuda(const char *backend)
+{
+    return backend && strncmp(backend, "cuda", 4) == 0 && (backend[4] == '\0' || backend[4] == ':');
+}
+
 /* Why there is no engine, and what would help. */
 static int not_opened(const char *backend, int error)
 {
-    bool cuda = backend && strcmp(backend, "cuda") == 0;
-    if (error == -ENOTSUP && cuda)
+    const char *reason = tg_engine_open_reason();
+    bool said = reason[0] != '\0';
+    if (error == -ENOTSUP && is_cuda(backend) && !said)
         return tg_usage_error(VERB,
                               "the backend cuda is not in this build: no nvcc was there when it was built");
+    if (error == -ENOTSUP && is_cuda(backend))
+        return tg_usage_error(VERB, "the backend cuda cannot do this: %s", reason);
     if (error == -ENOTSUP)
         return tg_usage_error(VERB, "there is no backend %s; there are: cpu, cuda", tg_shown(backend));
-    if (error == -ENODEV && cuda)
-        tg_complain(VERB,
-                    "the backend cuda needs a GPU and the driver's libcuda.so.1, and one is missing here");
+    if (error == -EINVAL && said)
+        return tg_usage_error(VERB, "--backend is %s: %s", tg_shown(backend), reason);
+    if (error == -ENODEV)
+        tg_complain(VERB, "the backend cuda needs a GPU and its driver: %s", said ? reason : "none here");
     else
-        tg_complain(VERB, "cannot open an engine: %s", strerror(-error));
+        tg_complain(VERB, "cannot open an engine: %s%s%s", strerror(-error), said ? ": " : "", reason);
     return TG_EXIT_FAILED;
 }
 
 static int open_engine(struct tg_run *run)
 {
     const char *backend = run->engine_options.backend;
-    int r = backend && strcmp(backend, "cuda") == 0 ? tg_gpu_become() : 0;
+    int r = is_cuda(backend) ? tg_gpu_become() : 0;
     if (r)
         return not_opened(backend, r == -ENOENT ? -ENOTSUP : r);
     r = tg_engine_open(&run->engine_options, &run->engine);

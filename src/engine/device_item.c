@@ -13,6 +13,7 @@
 
 #define LINES_AHEAD 8u /* fetched for writing: the device has read them since */
 #define LOOKS_WHEN_FULL 256u
+#define SMALL_LEVEL 64u /* slots; in so few a freed slot is worth waiting for */
 
 /* N1: each quarter at once, or its lap last with release order; pairs with N2 in dispatch.h. */
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
@@ -141,11 +142,14 @@ static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slot
  * some microseconds before the caller hears so. */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
-    for (uint32_t looks = 0; looks < LOOKS_WHEN_FULL; looks++) {
+    uint32_t most = LOOKS_WHEN_FULL;
+    for (uint32_t looks = 0; looks < most; looks++) {
         if (take(e, level, n, slots))
             return true;
-        if (n > tg_load_relaxed_u32(&e->level[level].own)) /* P0 */
+        uint32_t own = tg_load_relaxed_u32(&e->level[level].own); /* P0 */
+        if (n > own)
             return false;
+        most = own <= SMALL_LEVEL ? 16 * LOOKS_WHEN_FULL : LOOKS_WHEN_FULL;
         if (looks >= LOOKS_WHEN_FULL / 4)
             sched_yield();
         tg_cpu_relax();

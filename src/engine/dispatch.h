@@ -20,7 +20,7 @@
 
 #define TG_LANES 32u
 #define TG_ALL_LANES 0xFFFFFFFFu
-#define TG_MORE_LOADS 8u /* of 8 lines each, for a level that had a line at the last look */
+#define TG_MORE_LOADS 8u /* of 8 lines each, the longest look at one level */
 #define TG_COMMAND_LANE (4u * TG_RING_COMMANDS)
 #define TG_FREED_ROOM 320u
 #define TG_MAX_TASKS 2048u
@@ -42,8 +42,8 @@ struct tg_shared {
     uint32_t flights; /* items in the hands of the host or of workers */
     uint32_t urgent;  /* claims at CRITICAL or HIGH since the last one elsewhere */
     uint32_t unposted, draining, cursor;
-    uint32_t warm, hot; /* level that had a line at the last look; and at the one before too */
-    uint32_t dead;      /* cancelled items that still stand in a queue */
+    uint32_t warm, loads; /* the level that had lines last; loads of 8 lines in its long look */
+    uint32_t dead;        /* cancelled items that still stand in a queue */
     uint32_t freed_count;
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
     uint32_t idle_count;
@@ -205,65 +205,86 @@ TG_DEVICE uint32_t tg_whole(uint32_t lanes)
     return m & 0x11111111u; /* a bit a group, at its first lane */
 }
 
-/* One look at everything: the next line of each of so many rings (all, or all but the commands), and of the
- * hot level the lines after it. All loads are under way before the first is looked at. Returns how many lines
- * were taken; when one of them is a command, *commanded, and its quarters lie in lanes TG_COMMAND_LANE .. of
- * *command.
- */
-TG_DEVICE uint32_t tg_poll(struct tg_warp *w, uint32_t rings, struct tg_quarter *command, bool *commanded)
+/* An item that comes alone to an idle engine; false: it takes the long way. */
+TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, struct tg_quarter v);
+
+/* What a look found. */
+struct tg_found {
+    uint32_t lines;
+    bool commanded; /* a command: its quarters lie in lanes TG_COMMAND_LANE .. of line */
+    struct tg_quarter line;
+};
+
+/* One look at everything: the next line of each of so many rings (all, or all but the commands), of the level
+ * that had a line last time (warm) two more, and while that had many, up to 64 after those. All loads are
+ * under way before the first is looked at. A read over the bus costs by its bytes, so the long look grows
+ * from 8 lines only while all of it is full. */
+TG_DEVICE struct tg_found tg_poll(struct tg_warp *w, uint32_t rings)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    uint32_t ring = w->lane >> 2;
-    uint32_t hot = s->hot;
-    struct tg_quarter v = {{0, 0, 0, 0}};
+    uint32_t group = w->lane >> 2;
+    uint32_t warm = s->warm;
+    uint32_t loads = warm < TG_PRIORITY_LEVELS ? s->loads : 0;
+    uint32_t ring = group < TG_LINE_RINGS ? group : warm;
     struct tg_quarter more[TG_MORE_LOADS];
-    uint32_t taken = 0;
-    bool whole_run = hot < TG_PRIORITY_LEVELS;
-    uint64_t mine = ring < TG_LINE_RINGS ? s->position[ring] : 0;
-    uint64_t from = whole_run ? s->position[hot] + ring : 0;
-    bool looks = ring < rings && ring != hot;
+    struct tg_found found;
+    bool looks = ring < rings;
+    uint64_t mine = looks ? s->position[ring] + (group < TG_LINE_RINGS ? 0 : group - TG_LINE_RINGS + 1) : 0;
+    uint64_t from = loads ? s->position[warm] + 3 + group : 0;
+    found.line.word[0] = 0;
     if (looks)
-        v = tg_look(p, ring, mine, w->lane & 3u);
-    if (whole_run) {
-        TG_UNROLL
-        for (uint32_t j = 0; j < TG_MORE_LOADS; j++)
-            more[j] = tg_look(p, hot, from + 8 * j, w->lane & 3u);
-    }
-    uint32_t whole = tg_whole(tg_warp_ballot(looks && tg_fits(p, ring, mine, &v)));
+        found.line = tg_look(p, ring, mine, w->lane & 3u);
+    TG_UNROLL
+    for (uint32_t j = 0; j < TG_MORE_LOADS; j++)
+        if (j < loads)
+            more[j] = tg_look(p, warm, from + 8 * j, w->lane & 3u);
+    uint32_t whole = tg_whole(tg_warp_ballot(looks && tg_fits(p, ring, mine, &found.line)));
     uint32_t items = whole & 0x000FFFFFu;
-    if (items)
-        tg_file(w, (items >> (w->lane & ~3u) & 1u) != 0, ring, v);
-    if (hot < TG_PRIORITY_LEVELS) {
-        TG_UNROLL
-        for (uint32_t j = 0; j < TG_MORE_LOADS; j++) {
-            if (whole_run) {
-                uint32_t lanes = tg_warp_ballot(tg_fits(p, hot, from + 8 * j, &more[j]));
-                uint32_t gap = ~tg_whole(lanes) & 0x11111111u;
-                uint32_t lines = gap ? tg_levels_first(gap) / 4 : 8;
-                if (lines)
-                    tg_file(w, ring < lines, hot, more[j]);
-                taken += lines;
-                whole_run = lines == 8;
-            }
+    found.commanded = whole >> TG_COMMAND_LANE & 1u;
+    found.lines = tg_bits(whole & 0x00FFFFFFu);
+    /* The two more of the warm level count only behind its first. */
+    uint32_t extra = 0;
+    if (warm < TG_PRIORITY_LEVELS && (items >> (4 * warm) & 1u) && (whole >> 24 & 1u))
+        extra = whole >> 28 & 1u ? 2 : 1;
+    bool alone = items && (items & (items - 1)) == 0 && !extra && !found.commanded && rings == TG_LINE_RINGS;
+    if (items && !(alone && tg_express(w, tg_levels_first(items) / 4, found.line)))
+        tg_file(w, group < TG_PRIORITY_LEVELS && (items >> (4 * group) & 1u), ring, found.line);
+    if (extra)
+        tg_file(w, group >= TG_LINE_RINGS && group - TG_LINE_RINGS < extra, ring, found.line);
+    uint32_t run = 0; /* lines of the long look */
+    bool full = extra == 2;
+    TG_UNROLL
+    for (uint32_t j = 0; j < TG_MORE_LOADS; j++) {
+        if (full && j < loads) {
+            uint32_t lanes = tg_warp_ballot(tg_fits(p, warm, from + 8 * j, &more[j]));
+            uint32_t gap = ~tg_whole(lanes) & 0x11111111u;
+            uint32_t lines = gap ? tg_levels_first(gap) / 4 : 8;
+            if (lines)
+                tg_file(w, group < lines, warm, more[j]);
+            run += lines;
+            full = lines == 8;
         }
     }
     tg_warp_sync();
     if (w->lane == 0) {
-        if (hot < TG_PRIORITY_LEVELS)
-            s->position[hot] += taken;
         for (uint32_t r = 0; r < TG_LINE_RINGS; r++)
             s->position[r] += whole >> (4 * r) & 1u;
-        /* One item alone is not followed by others: the long look is for a level that has had two. */
-        uint32_t level = items ? tg_levels_first(items) / 4 : TG_LINE_RINGS;
-        if (items ? level == s->warm : taken == 0)
-            s->hot = level;
-        s->warm = level;
+        if (warm < TG_PRIORITY_LEVELS)
+            s->position[warm] += extra + run;
+        if (full)
+            s->loads = loads == 0 ? 1 : loads * 2 < TG_MORE_LOADS ? loads * 2 : TG_MORE_LOADS;
+        else
+            s->loads = (run + 7) / 8;
+        /* Stays with the level that has most behind it. */
+        if (items && !(warm < TG_PRIORITY_LEVELS && (items >> (4 * warm) & 1u))) {
+            s->warm = tg_levels_first(items) / 4;
+            s->loads = 0;
+        }
     }
     tg_warp_sync();
-    *commanded = whole >> TG_COMMAND_LANE & 1u;
-    *command = v;
-    return taken + tg_bits(whole);
+    found.lines += extra + run;
+    return found;
 }
 
 /* How many claims in a row, at most most, go to this level and tenant; the state after them. */
@@ -314,7 +335,7 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
     uint32_t n = 0;
     uint32_t of_class = TG_CLASS_INLINE; /* a round has one class besides INLINE */
     mine->have = false;
-    mine->kept = 0;
+    mine->slot = mine->level = mine->tenant = mine->cls = mine->kept = 0;
     if (w->lane < TG_PRIORITY_LEVELS)
         s->stalled[w->lane] = 0;
     tg_warp_sync();

@@ -68,10 +68,8 @@ TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t g
         return TG_SAYS_INVALID;
     /* The item's line was written before this command's, but one look reads the rings in no order. */
     for (uint32_t looks = 0; tg_load_relaxed_u64(&p->generation[slot]) < generation; looks++) {
-        struct tg_quarter ignored;
-        bool none;
         tg_warp_sync();
-        if (tg_poll(w, TG_PRIORITY_LEVELS, &ignored, &none) == 0 && looks > TG_LOOKS_FOR_LINE)
+        if (tg_poll(w, TG_PRIORITY_LEVELS).lines == 0 && looks > TG_LOOKS_FOR_LINE)
             return TG_SAYS_ALREADY; /* no such item */
     }
     struct tg_taken t = tg_held(p, slot);

@@ -24,6 +24,10 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
     struct tg_shared *s = tg_state();
     uint32_t count = s->freed_count;
     tg_warp_sync();
+    if (count == 0)
+        return;
+    tg_sys_order_stores(); /* N3: after the slots' STATUS, in all lanes */
+    tg_warp_sync();
     for (uint32_t i = 0; i < count; i += TG_LANES) {
         bool have = i + w->lane < count;
         uint32_t entry = have ? s->freed[i + w->lane] : 0;
@@ -42,8 +46,8 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
         }
         if (have) {
             const struct tg_cells *q = &tg_params()->free[level];
-            /* N3 release: after the slot's STATUS; pairs with I4 in index.h. */
-            tg_sys_store_release_u32(&q->cells[position & q->mask],
+            /* N3 relaxed, behind the order above; pairs with I4 in index.h. */
+            tg_sys_store_relaxed_u32(&q->cells[position & q->mask],
                                      (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
         }
         tg_warp_sync();
@@ -155,6 +159,13 @@ TG_DEVICE_CALL void tg_sample(struct tg_warp *w, bool sampled, const struct tg_t
     tg_warp_sync();
 }
 
+/* Are all of these lanes of the kind, with the same key? */
+TG_DEVICE bool tg_alike(bool kind, uint32_t lanes, uint32_t key)
+{
+    uint32_t first = tg_warp_shfl(key, tg_levels_first(lanes));
+    return (tg_warp_ballot(kind && key == first) & lanes) == lanes;
+}
+
 /* Lanes whose item ended, DONE or FAULT. written: its STATUS is there already (a worker did it). effects:
  * some lane wrote what the host may read. */
 TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *t, bool faulted,
@@ -180,6 +191,14 @@ TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *
         tg_free_flush(w); /* of batches before; behind the stores that somebody may wait for */
     if (ends) {
         p->kept[t->slot] = tg_with_status(t->kept, status);
+    }
+    bool alike = tg_alike(ends && !faulted, lanes, t->level * TG_TENANTS + t->tenant);
+    if (ends && alike) {
+        if (tg_rank(w, lanes) == 0) { /* one for all */
+            tg_bump_relaxed_u64(&p->counts->level_done[t->level], tg_bits(lanes));
+            tg_bump_relaxed_u64(&p->counts->tenant_done[t->tenant], tg_bits(lanes));
+        }
+    } else if (ends) {
         /* C4 relaxed: read by this warp alone. */
         if (faulted) {
             tg_bump_relaxed_u64(&p->counts->level_faults[t->level], 1);

@@ -17,7 +17,11 @@
 #define TG_LOOKS_UNTIL_POST 64u    /* ... before the counters are */
 #define TG_LOOKS_UNTIL_PAUSE 4096u /* ... before the dispatcher pauses between looks */
 #define TG_POST_EVERY 65536u
-#define TG_WORKER_PAUSE_NS 200u
+#define TG_WORKER_PAUSE_NS 40u       /* of a worker that looks for a task, at first */
+#define TG_WORKER_PAUSE_MOST_NS 320u /* ... and after TG_WORKER_LOOKS */
+#define TG_WORKER_LOOKS 4096u
+/* Tasks whose books are done between two looks: their workers wait for it, but so does what is more urgent. */
+#define TG_COLLECT_MOST 2u
 
 TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together)
 {
@@ -107,6 +111,7 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
     uint32_t cell = tg_load_acquire_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)]);
     uint32_t fresh = tg_warp_ballot(((cell ^ tg_cell_lap(at, p->finished_shift)) & 1u << 31) == 0);
     uint32_t n = ~fresh ? tg_levels_first(~fresh) : TG_LANES;
+    n = n < TG_COLLECT_MOST ? n : TG_COLLECT_MOST;
     for (uint32_t i = 0; i < n; i++)
         tg_task_finished(w, tg_warp_shfl(cell, i) & ~(1u << 31));
     tg_warp_sync();
@@ -125,7 +130,7 @@ TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
         word[i] = 0;
     tg_warp_sync();
     if (w->lane == 0) {
-        s->hot = s->warm = TG_LINE_RINGS; /* none */
+        s->warm = TG_LINE_RINGS; /* none */
         s->started = tg_device_ns();
         s->idle_count = p->workers;
         tg_authority_read(p, s);
@@ -168,7 +173,8 @@ TG_DEVICE bool tg_idle(struct tg_warp *w, uint32_t looks)
         return true;
     }
     tg_warp_idle();
-    if (looks == TG_LOOKS_UNTIL_IDLE)
+    /* While a worker is being waited for, its end is likely next: later then. */
+    if (looks == (s->flights ? 4 * TG_LOOKS_UNTIL_IDLE : TG_LOOKS_UNTIL_IDLE))
         tg_free_flush(w);
     if (looks % TG_LOOKS_UNTIL_POST == 0 && s->unposted)
         tg_counts_publish(w, false);
@@ -185,11 +191,10 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
     struct tg_warp *w = &warp;
     tg_dispatcher_start(w);
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
-        struct tg_quarter command;
-        bool commanded;
-        uint32_t news = tg_poll(w, TG_LINE_RINGS, &command, &commanded);
-        if (commanded)
-            tg_command(w, command);
+        struct tg_found found = tg_poll(w, TG_LINE_RINGS);
+        uint32_t news = found.lines;
+        if (found.commanded)
+            tg_command(w, found.line);
         if (s->idle_count != p->workers)
             news += tg_collect(w);
         struct tg_taken mine;
@@ -255,7 +260,7 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         if (seq == TG_TASK_LEAVE)
             return;
         if (seq == seen) {
-            tg_device_pause(looks < 256 ? TG_WORKER_PAUSE_NS / 4 : TG_WORKER_PAUSE_NS * 4);
+            tg_device_pause(looks < TG_WORKER_LOOKS ? TG_WORKER_PAUSE_NS : TG_WORKER_PAUSE_MOST_NS);
             /* The dispatcher has the same limit and says TG_TASK_LEAVE; this is for one that hangs. */
             if (p->limit_ns && looks % 1024 == 1023 &&
                 tg_warp_shfl(tg_device_ns() - start > 2 * p->limit_ns ? 1u : 0u, 0))

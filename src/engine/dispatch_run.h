@@ -211,6 +211,60 @@ TG_DEVICE_CALL bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, 
     return true;
 }
 
+/* The short way of one small item when nothing else waits anywhere: the decision is the same as by tg_claim,
+ * without a queue between; what is rare (a fence over it, a sample, a quota, a fault) takes the long way. */
+TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, struct tg_quarter v)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t value = v.word[0] >> TG_LINE_VALUE_SHIFT;
+    uint32_t slot = tg_warp_shfl(value, 4 * level);
+    uint32_t route = tg_warp_shfl(value, 4 * level + 1);
+    uint32_t kind = tg_warp_shfl(value, 4 * level + 3);
+    uint32_t args[TG_ARGS_PER_SLOT] = {0};
+    for (uint32_t i = 0; i < 3; i++)
+        args[i] = tg_warp_shfl(v.word[1 + i], 4 * level);
+    uint32_t tenant = route & TG_LINE_TENANT;
+    uint32_t waiting = 0;
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        waiting |= s->ready[l];
+    bool fits = waiting == 0 && route == tenant && kind < TG_OP_BATCH_FENCE && kind != TG_OP_MEMCPY &&
+                slot < p->slots && tenant < TG_TENANTS && (s->allowed >> tenant & 1u) &&
+                s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED && p->control_floor != 0;
+    uint32_t done = 0;
+    if (fits && w->lane == 0) {
+        struct tg_fault fault = {0, 0, 0};
+        done = kind == TG_OP_NOP || tg_builtin_alone(kind, args, &fault);
+        if (done && kind == TG_OP_NOP) /* S3 */
+            tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
+        else if (done)
+            tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE);
+    }
+    if (!tg_warp_shfl(done, 0))
+        return false;
+    if (w->lane == 0) {
+        p->kept[slot] = TG_SLOT_DONE | level << TG_KEPT_LEVEL_SHIFT | tenant << TG_KEPT_TENANT_SHIFT |
+                        kind << TG_KEPT_KIND_SHIFT;
+        tg_bump_relaxed_u64(&p->generation[slot], 1);            /* T1 */
+        tg_bump_relaxed_u64(&p->counts->level_claims[level], 1); /* C4 */
+        tg_bump_relaxed_u64(&p->counts->tenant_claims[tenant], 1);
+        tg_bump_relaxed_u64(&p->counts->level_done[level], 1);
+        tg_bump_relaxed_u64(&p->counts->tenant_done[tenant], 1);
+        tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
+        tg_bump_relaxed_u64(&p->counts->done, 1);
+        struct tg_tenant_turn turn = s->turn[level];
+        tg_tenants_choose(&turn, 1u << tenant, TG_TENANT_FAIRNESS_THRESHOLD);
+        s->turn[level] = turn;
+        s->levels = tg_levels_claimed(s->levels, 1u << level, level);
+        s->urgent = level <= TG_PRIORITY_HIGH ? s->urgent + 1 : 0;
+        s->unposted++;
+    }
+    tg_free(w, w->lane == 0, slot, level);
+    if (s->freed_count > p->free_batch)
+        tg_free_flush(w);
+    return true;
+}
+
 /* Hands lanes' slots to the host: their STATUS, then a cell each (N4). */
 TG_DEVICE_CALL void tg_hand_over(struct tg_warp *w, bool hands, const struct tg_taken *t, uint32_t status,
                                  const struct tg_cells *q, uint64_t *tail)
@@ -280,7 +334,12 @@ TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
     tg_drop_dead(w, dead, t);
     bool live = t->have && !dead;
     uint32_t kind = tg_kind_of(t->kept);
-    if (live) { /* C4 */
+    uint32_t lives = tg_warp_ballot(live);
+    bool alike = lives && tg_alike(live, lives, (t->level * TG_TENANTS + t->tenant) * 512u + kind);
+    if (alike && live && tg_rank(w, lives) == 0) {
+        tg_bump_relaxed_u64(&p->counts->level_claims[t->level], tg_bits(lives));
+        tg_bump_relaxed_u64(&p->counts->tenant_claims[t->tenant], tg_bits(lives));
+    } else if (live && !alike) { /* C4 */
         tg_bump_relaxed_u64(&p->counts->level_claims[t->level], 1);
         tg_bump_relaxed_u64(&p->counts->tenant_claims[t->tenant], 1);
     }
@@ -329,8 +388,9 @@ TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
         tg_warp_sync();
     }
     bool finished = here && ran == TG_DEVICE_DONE;
-    if (finished)
-        tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
+    uint32_t ready = tg_warp_ballot(finished);
+    if (finished && (!alike || tg_rank(w, ready) == 0))
+        tg_bump_relaxed_u64(&p->counts->executions[kind], alike ? tg_bits(ready) : 1);
     if (here && ran == TG_DEVICE_YIELD) { /* S4 */
         p->kept[t->slot] = tg_with_status(t->kept, TG_SLOT_YIELD) | TG_KEPT_COUNTED;
         tg_sys_store_relaxed_u32(&p->ring[t->slot].status, TG_SLOT_YIELD);

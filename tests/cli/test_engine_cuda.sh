@@ -30,12 +30,14 @@ if [ $code = 2 ] && grep -q 'not in this build' "$scratch/err"; then
     echo "SKIPPED: the build has no CUDA; that was said" >&2
     exit 77
 fi
-if [ $code = 125 ] && grep -q 'needs a GPU and the driver' "$scratch/err"; then
+if [ $code = 125 ] && grep -q 'needs a GPU and its driver' "$scratch/err"; then
     [ ! -s "$scratch/out" ] || fail "results without an engine"
     echo "SKIPPED: no GPU here; that was said" >&2
     exit 77
 fi
 [ $code = 1 ] || fail "items that fault must end it with 1, not $code"
+"$tidegate" engine run --backend cuda:1000 </dev/null 2>"$scratch/err" && fail "a GPU 1000"
+grep -q 'no such GPU' "$scratch/err" || fail "it does not say that there is no GPU 1000"
 "$tidegate" engine run "$scratch/in" --summary json >"$scratch/cpu" 2>"$scratch/err" && fail "the CPU's run must end with 1 too"
 
 # The results line by line; of the summary what is counted, not what is timed.

@@ -50,6 +50,13 @@ for example in "$source_dir"/examples/*.c; do
     "$cc" -std=gnu11 "${flags[@]}" "${cflags[@]}" "$example" -o "$prefix/example" "${libs[@]}"
 done
 
+nvcc=$(cached TG_NVCC)
+if [ -x "$nvcc" ]; then
+    echo example_checksums_device.cu
+    "$nvcc" -std=c++17 -fatbin -arch=sm_90 "${cflags[@]}" -I "$prefix/include/tidegate/device" \
+        "$source_dir/examples/gpu/checksums_device.cu" -o "$prefix/example"
+fi
+
 if [ -x "$prefix/bin/tidegate" ]; then
     echo installed_command_runs
     "$prefix/bin/tidegate" --version

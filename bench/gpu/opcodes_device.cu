@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The bench's opcodes for a device, compiled together with the engine's kernel; engine.h says what they do.
+ */
+#include <tidegate/device.cuh>
+
+#include "gpu/engine.h"
+
+TG_DEVICE int burn(struct tg_device_op *op)
+{
+    uint32_t stop = 0;
+    long long start = clock64();
+    while (clock64() - start < (long long)op->args[0] * op->args[2])
+        ;
+    if (!tg_device_load(op, GPU_STOP_WORD, &stop))
+        return -1;
+    return op->args[1] && !stop ? TG_OP_REQUEUE : TG_OP_FINISHED;
+}
+
+TG_DEVICE int again(struct tg_device_op *op)
+{
+    uint32_t stop = 1;
+    if (!tg_device_load(op, GPU_STOP_WORD, &stop))
+        return -1;
+    return stop ? TG_OP_FINISHED : TG_OP_REQUEUE;
+}
+
+TG_DEVICE int tg_device_run(struct tg_device_op *op)
+{
+    switch (op->opcode) {
+    case GPU_OP_EMPTY:
+        return TG_OP_FINISHED;
+    case GPU_OP_BURN:
+        return burn(op);
+    case GPU_OP_AGAIN:
+        return again(op);
+    default:
+        return TG_DEVICE_UNKNOWN;
+    }
+}
