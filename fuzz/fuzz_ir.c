@@ -2,7 +2,8 @@
  *
  * Properties of the kernel IR over any bytes: whatever is built or parsed, the validator answers and names a
  * path; what it accepts prints, is read back as the same program, runs, and touches no word outside its
- * buffers; a kernel with any accepted body is accepted. Nothing is read or written outside the arena.
+ * buffers, and is lowered; a kernel with any accepted body is accepted. Nothing is read or written outside
+ * the arena.
  *
  * The first byte of an input says how the rest makes a program: as text, as words of the language, or as
  * calls of the builders with handles that may be wrong. */
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tidegate/ir.h>
+#include <tidegate/lower.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -291,6 +292,29 @@ static void runs(const struct tg_ir *ir, struct tg_ir_node root, uint32_t lanes)
     }
 }
 
+/* What is accepted is lowered to both languages: printable text whose braces and comments close. */
+static void lowers(const struct tg_ir *ir, struct tg_ir_node root)
+{
+    for (uint32_t language = TG_IR_C11; language <= TG_IR_CUDA_C; language++) {
+        struct tg_ir_lower_options o = {.language = language, .flags = TG_IR_UNRESTRICTED};
+        struct tg_ir_error error;
+        char *c = NULL;
+        size_t bytes = 0;
+        int64_t braces = 0, comments = 0;
+        int r = tg_ir_lower(ir, root, &o, &c, &bytes, &error);
+        MUST(r == 0 || r == -EFBIG);
+        for (size_t i = 0; r == 0 && i < bytes; i++) {
+            MUST((c[i] >= ' ' && c[i] <= '~') || c[i] == '\n');
+            bool opens = c[i] == '/' && c[i + 1] == '*', closes = c[i] == '*' && c[i + 1] == '/';
+            comments += opens ? 1 : closes ? -1 : 0;
+            MUST(comments == 0 || comments == 1);
+            braces += comments ? 0 : c[i] == '{' ? 1 : c[i] == '}' ? -1 : 0;
+        }
+        MUST(r != 0 || (braces == 0 && comments == 0 && strlen(c) == bytes));
+        free(c);
+    }
+}
+
 static char text[1 << 16], again[1 << 16];
 
 static void reads_back(const struct tg_ir *ir, struct tg_ir_node root)
@@ -321,6 +345,7 @@ static void check(struct tg_ir *ir, struct tg_ir_node root, uint32_t lanes)
          memchr(error.text, 0, sizeof(error.text)) && (r == 0 || error.text[0] != 0));
     if (r == 0) {
         runs(ir, root, lanes);
+        lowers(ir, root);
         reads_back(ir, root);
     }
     if (body == 0) {
@@ -374,8 +399,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (how & 0x20) {
         in = (struct input){data, size};
         damage(&ir, memory, &in);
-        if (tg_ir_validate(&ir, root, TG_IR_UNRESTRICTED, &error) == 0)
+        if (tg_ir_validate(&ir, root, TG_IR_UNRESTRICTED, &error) == 0) {
             runs(&ir, root, 1);
+            lowers(&ir, root);
+        }
     } else {
         check(&ir, root, 1 + how % 2);
     }
