@@ -3,8 +3,11 @@
  * The start (A8): the store's tickets, whose owner still lives, go on. Holders are adopted with pidfds; the
  * dead, and those of another boot, are ended (L5, L11), unless processes of theirs keep the ticket (A4, L20):
  * one look at all processes tells that for all of them. Waiters keep their place, and nobody is granted
- * anything until they have asked again or ADOPT_MS have passed: then who did not come back is parked, and
- * so is a grant that nobody acknowledged.
+ * anything until they have asked again or, for --adopt-limit (half a second), nobody has: then who did not
+ * come back is parked, and so is a grant that nobody acknowledged. Only time in which this broker could have
+ * heard them counts: it is counted in ticks, between which the loop looks at the socket, so that neither a
+ * long start nor a machine on which the broker stands still uses it up; and as long as they keep coming,
+ * thousands of them, it begins anew.
  */
 #include "broker/survivors.h"
 
@@ -16,7 +19,8 @@
 #include "broker/growth.h"
 #include "broker/log.h"
 
-#define ADOPT_MS 500u
+#define TICK_MS 50u
+#define LONGEST 20u /* so many times the limit, however many come back */
 #define GRACE_MS 5000u
 
 struct adoption {
@@ -183,7 +187,7 @@ int tg_adopt(struct tg_broker *b)
         return err;
     b->holding_back = b->adopted_left > 0;
     if (b->holding_back)
-        tg_broker_arm(b, &b->adopt_timer, ADOPT_MS);
+        tg_broker_arm(b, &b->adopt_timer, TICK_MS);
     return 0;
 }
 
@@ -196,10 +200,15 @@ static void park_missing(struct tg_broker *b, struct tg_ticket *const *list, siz
     }
 }
 
-void tg_adopt_over(struct tg_broker *b)
+void tg_adopt_tick(struct tg_broker *b)
 {
+    uint64_t limit = (b->adopt_ms + TICK_MS - 1) / TICK_MS;
     if (!b->holding_back)
         return;
+    if (b->adopted_left > 0 && ++b->adopt_ticks < limit && ++b->adopt_ticks_all < limit * LONGEST) {
+        tg_broker_arm(b, &b->adopt_timer, TICK_MS);
+        return;
+    }
     b->holding_back = false;
     park_missing(b, b->queue.waiters, b->queue.n_waiters);
     park_missing(b, b->queue.holders, b->queue.n_holders);

@@ -45,6 +45,7 @@ struct tg_broker_options {
     const char *machine_root; /* "" for the real machine */
     int ready_fd;             /* -1: nobody waits for the word */
     uint64_t liveness_ms;     /* how long an owner may live or not, for all anybody knows (L10) */
+    uint64_t adopt_ms;        /* how long a new broker waits for those who waited at the former one */
     bool idle_exit_given;
     uint64_t idle_exit_ms;
 };
@@ -135,6 +136,9 @@ struct tg_broker {
     bool stopping;
     uint64_t started_ms; /* CLOCK_BOOTTIME */
     uint64_t liveness_ms;
+    uint64_t adopt_ms;
+    unsigned adopt_ticks; /* without anybody coming back; see adopt.c */
+    unsigned adopt_ticks_all;
 
     struct tg_store *store;
     struct tg_store_report store_report;
@@ -355,7 +359,7 @@ void tg_cancel_over(struct tg_ticket *t);
 
 int tg_adopt(struct tg_broker *b);
 /* Everybody had the time to come back: park who did not, and begin to decide. */
-void tg_adopt_over(struct tg_broker *b);
+void tg_adopt_tick(struct tg_broker *b);
 
 /* ---- status.c */
 

@@ -117,6 +117,7 @@ void tg_life_came_back(struct tg_broker *b, struct tg_ticket *t)
         return;
     t->adopted = false;
     b->adopted_left--;
+    b->adopt_ticks = 0;
     if (b->adopted_left == 0 && b->holding_back)
         tg_broker_arm(b, &b->adopt_timer, 0);
 }

@@ -68,6 +68,7 @@ static struct tg_look *make(struct tg_broker *b)
         return NULL;
     }
     *l = (struct tg_look){.broker = b, .root = b->root, .want = want, .self = getpid()};
+    l->root.kept = NULL; /* the loop's alone */
     l->req.data = l;
     strncpy(l->uuid, tg_store_uuid(b->store), sizeof(l->uuid) - 1);
     for (size_t i = 0; i < q->n_holders; i++) {

@@ -64,7 +64,7 @@ static void on_recheck(uv_timer_t *timer)
 
 static void on_adopt(uv_timer_t *timer)
 {
-    tg_adopt_over(timer->data);
+    tg_adopt_tick(timer->data);
 }
 
 static void on_store(uv_timer_t *timer)
@@ -430,6 +430,7 @@ int tg_broker_run(const struct tg_broker_options *options)
         return -ENOMEM;
     b->root = (struct tg_root){.prefix = options->machine_root, .kept = &b->kept};
     b->liveness_ms = options->liveness_ms;
+    b->adopt_ms = options->adopt_ms;
     b->lock_fd = -1;
     b->deaths_fd = -1;
     b->recheck_ms = RECHECK_FIRST_MS;

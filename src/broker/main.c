@@ -26,6 +26,7 @@
 #define EXIT_USAGE 2
 #define EXIT_LOCKED 3
 #define LIVENESS_MS 60000u
+#define ADOPT_MS 500u
 #define NOFILE_WISH (1 << 18)
 
 static const char USAGE[] =
@@ -35,6 +36,7 @@ static const char USAGE[] =
     "  --liveness-limit SECONDS  give a ticket up when nobody could tell for so long whether its owner "
     "lives\n"
     "                        (default 60)\n"
+    "  --adopt-limit MS      a new broker's wait for those who waited at the former one (default 500)\n"
     "  --idle-exit SECONDS   end after so long without tickets and connections (default 60; 0: never)\n"
     "  --foreground          stay in this session, log to standard error\n"
 #ifdef TG_FAULT_POINTS
@@ -86,6 +88,11 @@ static int take_option(struct arguments *a, int option, const char *value)
             return usage_error("--liveness-limit", value, "must be a number of seconds from 1 to 86400");
         a->broker.liveness_ms = n * 1000;
         return 0;
+    case 'a':
+        if (tg_parse_u64(value, 50, 600000, &n))
+            return usage_error("--adopt-limit", value, "must be a number of milliseconds from 50 to 600000");
+        a->broker.adopt_ms = n;
+        return 0;
     case 'F':
         a->foreground = true;
         return 0;
@@ -113,6 +120,7 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"ready-fd", required_argument, NULL, 'f'},
                                             {"idle-exit", required_argument, NULL, 'i'},
                                             {"liveness-limit", required_argument, NULL, 'l'},
+                                            {"adopt-limit", required_argument, NULL, 'a'},
                                             {"foreground", no_argument, NULL, 'F'},
 #ifdef TG_FAULT_POINTS
                                             {"fault-point", required_argument, NULL, 'P'},
@@ -121,7 +129,8 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     int option;
-    *a = (struct arguments){.broker = {.machine_root = "", .ready_fd = -1, .liveness_ms = LIVENESS_MS}};
+    *a = (struct arguments){
+        .broker = {.machine_root = "", .ready_fd = -1, .liveness_ms = LIVENESS_MS, .adopt_ms = ADOPT_MS}};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         int rc = take_option(a, option, optarg);
         if (rc)

@@ -216,16 +216,19 @@ static bool take_row(void *ctx, const struct tg_history *h)
     return false;
 }
 
-/* An end that the store has not taken yet. */
-static bool in_arrears(const struct tg_broker *b, struct one *o)
+/* An end that the store has not taken yet; its status may be on its way, as with one that it has. */
+static bool in_arrears(struct tg_broker *b, struct one *o)
 {
     const struct tg_ended *e;
     TAILQ_FOREACH(e, &b->ended, link)
     {
         if (e->ticket->id == o->ticket) {
+            bool may_come =
+                e->status < 0 && word_may_come(e->ticket->kind, e->outcome, e->ticket->held_boot_ms > 0);
+            o->give_up_ms = may_come ? give_up_ms(b, o->ticket) : 0;
             o->outcome = e->outcome;
             o->status = e->status;
-            o->stage = KNOWN;
+            o->stage = o->give_up_ms > tg_broker_now_ms(b) ? ENDED : KNOWN;
             return true;
         }
     }

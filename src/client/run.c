@@ -142,12 +142,17 @@ static uint64_t largest_mb(void)
     return (uint64_t)used.ru_maxrss / 1024;
 }
 
-/* What the broker answers to done is for a person, and matters where much was used: then it is awaited. */
-static void hear_answer(struct tg_client *c, const struct tg_run_ask *ask, uint64_t ticket, uint64_t ms)
+/* What the broker answers to done is for a person, and matters where much was used: then it is awaited. A
+ * broker that dies instead has perhaps not read it: the next one is told (A8). */
+static void hear_answer(struct tg_client *c, const struct tg_run_ask *ask, uint64_t ticket,
+                        const json_t *done, uint64_t ms)
 {
     json_t *reply;
     const char *note;
-    if (tg_client_recv(c, tg_deadline_ns(ms), &reply) != 0)
+    int err = tg_client_recv(c, tg_deadline_ns(ms), &reply);
+    if (err == -ECONNRESET)
+        err = tg_client_call(c, done, &reply);
+    if (err)
         return;
     if (ask->noted && tg_field_string(reply, "note", 400, &note) == 0) {
         char *shown = tg_display_text(note, 400);
@@ -173,10 +178,11 @@ static void report_done(struct tg_client *c, const struct tg_run_ask *ask, const
         json_object_set_new(done, "oom", json_true());
     if (done)
         tg_client_tell(c, done);
-    json_decref(done);
     bool was_long = tg_clock_boot_ms() - report->granted_boot_ns / 1000000 >= NOTE_AFTER_MS;
-    if (end->left || was_long || peak_mb >= NOTE_ABOVE_MB)
-        hear_answer(c, ask, report->ticket, end->left ? LEFT_MS : TG_CLIENT_TELL_MS);
+    bool is_told = done && c->fd >= 0;
+    if (is_told && (end->left || was_long || peak_mb >= NOTE_ABOVE_MB))
+        hear_answer(c, ask, report->ticket, done, end->left ? LEFT_MS : TG_CLIENT_TELL_MS);
+    json_decref(done);
 }
 
 static int judge(struct tg_client *c, const struct report *report, int status, int *ret_status,

@@ -121,6 +121,10 @@ static void become_broker(const struct place *p, const char *exe, int ready_fd)
         argv[n++] = "--machine-root";
         argv[n++] = p->machine_root;
     }
+    if (p->adopt) {
+        argv[n++] = "--adopt-limit";
+        argv[n++] = p->adopt;
+    }
     if (p->liveness) {
         argv[n++] = "--liveness-limit";
         argv[n++] = p->liveness;

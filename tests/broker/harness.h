@@ -53,6 +53,7 @@ struct place {
     uid_t run_as;             /* of the broker; 0: as the test */
     const char *idle_exit;    /* NULL: as it is by default */
     const char *liveness;     /* --liveness-limit, likewise */
+    const char *adopt;        /* --adopt-limit, likewise */
     bool detached;            /* without --foreground */
     char word[512];           /* what the broker said when it started */
 };

@@ -56,6 +56,7 @@ static void a8_a_killed_broker_is_followed_by_one_that_knows(void)
     struct job h = {0}, w[3] = {0}, late = {0};
     static const int back[] = {2, 0, 1};
     place_make(&p);
+    p.adopt = "60000"; /* it ends with the last that comes back */
     place_ready(&p, 1);
     CHECK_TEXT(ask(&h, &p, "run", 0), "HOLD");
     for (int i = 0; i < 3; i++)
@@ -82,6 +83,91 @@ static void a8_a_killed_broker_is_followed_by_one_that_knows(void)
     CHECK_TEXT(next_state(&late.c), "HOLD");
     end(&late);
     client_close(&h.c);
+    place_stop(&p, SIGTERM);
+}
+
+/* The tickets of waiters that are parked, or not. */
+static size_t parked_in(const json_t *status)
+{
+    size_t n = 0, i;
+    const json_t *w;
+    json_array_foreach(at(status, "waiters"), i, w)
+    {
+        n += strcmp(text_at(w, "state"), "PARKED") == 0;
+    }
+    return n;
+}
+
+/* A1: a broker that stands still cannot hear who comes back, so that time does not count. True when the
+ * machine left us the time to show it. */
+static bool try_stopped(void)
+{
+    struct place p;
+    struct job h = {0}, w = {0};
+    struct client c;
+    place_make(&p);
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&h, &p, "run", 0), "HOLD");
+    CHECK_TEXT(ask(&w, &p, "run", 0), "WAIT");
+    place_stop(&p, SIGKILL);
+    uint64_t begin = now_ms();
+    CHECK_TEXT(place_start(&p), "ready");
+    CHECK(kill(p.broker, SIGSTOP) == 0);
+    bool in_time = now_ms() - begin < 300;
+    client_open(&c, &p);
+    client_send(&c, json_pack("{s:s}", "op", "status"));
+    pause_ms(1000);
+    CHECK(kill(p.broker, SIGCONT) == 0);
+    json_t *s = client_recv(&c);
+    if (in_time)
+        CHECK_EQ(parked_in(s), 0);
+    json_decref(s);
+    client_close(&c);
+    end(&h);
+    end(&w);
+    place_stop(&p, SIGTERM);
+    return in_time;
+}
+
+static void a1_a_broker_that_stood_still_still_waits_for_them(void)
+{
+    for (int i = 0; i < 20; i++) {
+        if (try_stopped())
+            return;
+    }
+    fprintf(stderr, "not shown: this machine never starts a broker in 300 ms\n");
+}
+
+/* A1: as long as they keep coming back, nobody new goes first. */
+static void a1_the_limit_counts_from_the_last_that_came_back(void)
+{
+    struct place p;
+    struct job h = {0}, w[4] = {0}, late = {0};
+    place_make(&p);
+    p.adopt = "3000";
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&h, &p, "run", 0), "HOLD");
+    for (int i = 0; i < 4; i++)
+        CHECK_TEXT(ask(&w[i], &p, "run", 0), "WAIT");
+    next_broker(&p);
+    CHECK_TEXT(ask(&late, &p, "run", 0), "WAIT");
+    end(&h);
+    for (int i = 3; i > 0; i--) { /* the first comes last, beyond the limit from the start */
+        pause_ms(1100);
+        client_close(&w[i].c);
+        CHECK_TEXT(ask(&w[i], &p, "run", 0), "WAIT");
+    }
+    json_t *s = status_of(&p);
+    CHECK_EQ(parked_in(s), 0);
+    json_decref(s);
+    client_close(&w[0].c);
+    CHECK_TEXT(ask(&w[0], &p, "run", 0), "WAIT");
+    for (int i = 0; i < 4; i++) {
+        CHECK_TEXT(next_state(&w[i].c), "HOLD");
+        end(&w[i]);
+    }
+    CHECK_TEXT(next_state(&late.c), "HOLD");
+    end(&late);
     place_stop(&p, SIGTERM);
 }
 
@@ -120,6 +206,7 @@ static void a_grant_on_its_way_is_not_lost_and_not_doubled(void)
     struct place p;
     struct job a = {0}, b = {0};
     place_make(&p);
+    p.adopt = "5000";
     place_ready(&p, 1);
     CHECK_TEXT(ask(&a, &p, "wait-admit", 0), "HOLD");
     CHECK_TEXT(ask(&b, &p, "wait-admit", 0), "WAIT");
@@ -373,6 +460,8 @@ static void r2_another_store_is_refused(void)
 int main(void)
 {
     RUN(a8_a_killed_broker_is_followed_by_one_that_knows);
+    RUN(a1_a_broker_that_stood_still_still_waits_for_them);
+    RUN(a1_the_limit_counts_from_the_last_that_came_back);
     RUN(who_does_not_come_back_is_parked);
     RUN(a_grant_on_its_way_is_not_lost_and_not_doubled);
     RUN(l5_l7_l11_the_dead_are_not_adopted);

@@ -2,6 +2,7 @@
  * wait, through a real broker: the ends of tickets as events, whether they come later, came earlier, or the
  * status comes after the end; over a restart (row V7 of the cases; A5, A8). */
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -132,6 +133,43 @@ static void the_status_that_comes_after_the_end_is_waited_for(void)
     json_decref(r);
     client_close(&c);
     client_close(&late);
+    place_stop(&p, SIGTERM);
+}
+
+/* U8: with a full disk the end is known and its row is not: the status that follows is waited for all the
+ * same. */
+static void u8_a_status_is_waited_for_while_the_disk_is_full(void)
+{
+    struct place p;
+    struct job a = {0};
+    struct client c;
+    place_make(&p);
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&a, &p, "run"), "HOLD");
+    client_open(&c, &p);
+    struct rlimit full = {.rlim_cur = 1, .rlim_max = RLIM_INFINITY};
+    CHECK(prlimit(p.broker, RLIMIT_FSIZE, &full, NULL) == 0);
+    end(&a);
+    EVENTUALLY(holders_of(&p) == 0);
+    client_send(&c, request(&a.ticket, 1));
+    CHECK(client_quiet(&c, 100));
+    done(&p, a.ticket, 0x0700);
+    json_t *r = client_recv(&c);
+    CHECK_EQ(number_at(r, "ended.0.status"), 0x0700);
+    CHECK_TEXT(text_at(r, "ended.0.outcome"), "done");
+    json_decref(r);
+    full.rlim_cur = RLIM_INFINITY;
+    CHECK(prlimit(p.broker, RLIMIT_FSIZE, &full, NULL) == 0);
+    EVENTUALLY(({
+        json_t *now = status_of(&p);
+        bool well = json_is_null(at(now, "store.failing"));
+        json_decref(now);
+        well;
+    }));
+    r = client_ask(&c, request(&a.ticket, 1)); /* and the row has it */
+    CHECK_EQ(number_at(r, "ended.0.status"), 0x0700);
+    json_decref(r);
+    client_close(&c);
     place_stop(&p, SIGTERM);
 }
 
@@ -311,6 +349,7 @@ int main(void)
 {
     RUN(v7_answers_when_the_last_has_ended);
     RUN(the_status_that_comes_after_the_end_is_waited_for);
+    RUN(u8_a_status_is_waited_for_while_the_disk_is_full);
     RUN(an_end_without_a_word_is_told_in_the_end);
     RUN(v7_goes_on_at_the_next_broker);
     RUN(v7_all_are_those_that_ask_for_something);

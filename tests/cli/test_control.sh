@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # status, prio, cancel, config, stop (O11, V1, V2, W16, A9).
+PATIENCE=150 # on a machine that others keep busy a minute is not enough
 . "$(dirname "$0")/lib.sh"
 use_slots 1
 

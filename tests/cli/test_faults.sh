@@ -110,6 +110,38 @@ r7_a_stopped_broker_keeps_nobody_beyond_its_limit() {
   must_count 0 0
   [ ! -e ran ] || fail "a command ran whose time was up"
 }
+# The broker stands still when the command ends, and is killed while the wrapper awaits its answer, which it
+# does for 200 ms: where the machine leaves no time for that, once more.
+end_while_the_broker_dies() {
+  local pid id owner code=0
+  rm -f w && mkfifo w
+  in_background "$TG" run -q -- sh -c 'echo $$ >owner; sleep 1.1; read x <w; exit 7'
+  must_count 1 0
+  id=$(ticket_of 'exit 7')
+  exec 8<>w # does not wait for the reader
+  sleep 1.2 # of such a command the answer is awaited
+  owner=$(cat owner)
+  pid=$(recorded_pid)
+  kill -STOP "$pid"
+  echo >&8
+  exec 8>&-
+  until_true 10 ended "$owner" || fail "process $owner does not end"
+  sleep 0.03
+  kill -KILL "$pid"
+  wait "$BG" || code=$?
+  [ $code = 7 ] || fail "run exits $code"
+  code=0
+  "$TG" wait "$id" >out 2>&1 || code=$?
+  must_count 0 0
+  [ $code = 7 ]
+}
+a8_how_it_ended_outlives_the_broker_that_has_not_read_it() {
+  local i
+  for i in 1 2 3; do
+    end_while_the_broker_dies && return
+  done
+  fail "wait says $(cat out)"
+}
 stop_by_force_ends_a_stopped_broker() {
   local pid
   hold a
@@ -162,5 +194,6 @@ row a8_a_waiter_outlives_any_number_of_brokers
 row a8_a_hundred_waiters_start_one_broker
 row a_broker_that_cannot_run_is_given_up
 row r7_a_stopped_broker_keeps_nobody_beyond_its_limit
+row a8_how_it_ended_outlives_the_broker_that_has_not_read_it
 row stop_by_force_ends_a_stopped_broker
 row r2_a_socket_that_was_removed_comes_back
