@@ -57,6 +57,7 @@ struct tg_compile_options {
  * the reserved name tg_item: one arena makes one kernel -EBADMSG     the compiler refused the text, or its
  * output cannot be loaded (noexec): the message has it all -ETIMEDOUT   the compiler did not end in time
  * -ENOENT      no compiler, and TG_COMPILE_NO_FALLBACK
+ * -ENOTDIR     TMPDIR is no folder, or there is none of that name
  * -ENOMEM, -EIO, and the errors of creating files and processes */
 int tg_engine_compile(struct tg_ir *ir, const struct tg_ir_kernel *kernel,
                       const struct tg_compile_options *options, struct tg_kernel **ret_kernel, char *why,

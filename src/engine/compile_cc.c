@@ -63,14 +63,15 @@ static int fail(struct job *j, int error, const char *format, ...)
 /* The file of a program as execvp would find it. */
 static bool find_program(const char *name, char *ret, size_t bytes)
 {
+    struct stat st;
     if (strchr(name, '/'))
-        return (size_t)snprintf(ret, bytes, "%s", name) < bytes && access(ret, X_OK) == 0;
+        return (size_t)snprintf(ret, bytes, "%s", name) < bytes && access(ret, X_OK) == 0 &&
+               stat(ret, &st) == 0 && S_ISREG(st.st_mode);
     const char *path = secure_getenv("PATH");
     if (!path || !*path)
         path = "/usr/local/bin:/usr/bin:/bin";
     for (;;) {
         size_t n = strcspn(path, ":");
-        struct stat st;
         /* An empty element means the working folder: not for us. */
         if (n && (size_t)snprintf(ret, bytes, "%.*s/%s", (int)n, path, name) < bytes &&
             access(ret, X_OK) == 0 && stat(ret, &st) == 0 && S_ISREG(st.st_mode))
@@ -120,7 +121,9 @@ static int make_folder(struct job *j)
     if (!mkdtemp(j->folder)) {
         int error = errno;
         j->folder[0] = 0;
-        return fail(j, -error, "no folder below %.200s: %s", root, strerror(error));
+        /* -ENOENT is the missing compiler's: one that is there is not silently done without. */
+        return fail(j, error == ENOENT ? -ENOTDIR : -error, "no folder below %.200s: %s", root,
+                    strerror(error));
     }
     snprintf(j->source, sizeof(j->source), "%s/kernel.c", j->folder);
     snprintf(j->object, sizeof(j->object), "%s/kernel.so", j->folder);

@@ -19,6 +19,8 @@ struct random_ir {
     uint32_t visible;             /* bit i: name ni is visible */
     uint32_t constant;            /* bit i: and may not be assigned */
     const char *shared, *private; /* buffers of the user */
+    struct tg_ir_node body;       /* of an earlier call, and the names of its parameters */
+    uint32_t params;
 };
 
 static inline uint32_t random_u32(struct random_ir *g)
@@ -136,10 +138,23 @@ static inline struct tg_ir_node random_atomic(struct random_ir *g, const char *r
     }
 }
 
+/* The body of an earlier call once more, its parameters in an order that may be another. */
+static inline struct tg_ir_node random_again(struct random_ir *g, const char *result)
+{
+    struct tg_ir_param p[RANDOM_NAMES];
+    uint32_t n = 0, first = random_below(g, RANDOM_NAMES);
+    for (uint32_t i = first; i < first + RANDOM_NAMES; i++)
+        if (g->params >> i % RANDOM_NAMES & 1u)
+            p[n++] = (struct tg_ir_param){random_name(i % RANDOM_NAMES), random_expr(g, 20)};
+    return tg_ir_call(g->ir, result, NULL, p, n, g->body);
+}
+
 static inline struct tg_ir_node random_call(struct random_ir *g, const char *result, uint32_t depth)
 {
     struct tg_ir_param p[RANDOM_NAMES];
     uint32_t n = random_below(g, 5), mine = 0;
+    if (g->body.id && random_below(g, 2))
+        return random_again(g, result);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t name = random_of(g, ~mine);
         mine |= 1u << name;
@@ -152,6 +167,8 @@ static inline struct tg_ir_node random_call(struct random_ir *g, const char *res
     g->visible = visible;
     g->constant = constant;
     g->loops = loops;
+    g->body = body;
+    g->params = mine;
     return tg_ir_call(g->ir, result, random_below(g, 2) ? "part*" : NULL, p, n, body);
 }
 

@@ -351,6 +351,7 @@ static void bad_compilers_are_reported(void)
     CHECK(strstr(why, "/no/such/compiler"));
     CHECK_EQ(with("no-such-compiler-anywhere", 0, 0), 1);
     CHECK(strstr(why, "no-such-compiler-anywhere") && strstr(why, "interpreted"));
+    CHECK_EQ(with(dir, TG_COMPILE_NO_FALLBACK, 0), -ENOENT); /* a folder may be "executed" */
     CHECK_EQ(with("   ", 0, 0), -EINVAL);
     CHECK_EQ(with("a b c d e f g h i j k l m n o p q", 0, 0), -EINVAL);
     script("refuses", "#!/bin/sh\necho this is not my language >&2\nexit 3\n", path, sizeof(path));
@@ -370,6 +371,15 @@ static void bad_compilers_are_reported(void)
     script("dies", "#!/bin/sh\nkill -SEGV $$\n", path, sizeof(path));
     CHECK_EQ(with(path, 0, 0), -EBADMSG);
     CHECK(strstr(why, "signal"));
+}
+
+/* A wrong TMPDIR is no missing compiler: no silent fall-back to the interpreter. */
+static void a_tmpdir_that_is_not_there_is_reported(void)
+{
+    CHECK_EQ(setenv("TMPDIR", "/no/such/folder", 1), 0);
+    CHECK_EQ(with("cc", 0, 0), -ENOTDIR);
+    CHECK(strstr(why, "/no/such/folder"));
+    CHECK_EQ(setenv("TMPDIR", dir, 1), 0);
 }
 
 static void a_compiler_that_hangs_is_left(void)
@@ -434,6 +444,7 @@ int main(void)
     RUN(alone_with_two_lanes_and_a_host);
     RUN(a_wrong_env_is_refused);
     RUN(bad_compilers_are_reported);
+    RUN(a_tmpdir_that_is_not_there_is_reported);
     RUN(a_compiler_that_hangs_is_left);
     RUN(cc_is_divided_and_never_a_shell_line);
     RUN(bad_programs_are_refused_with_their_path);

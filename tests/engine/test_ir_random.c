@@ -18,7 +18,9 @@
 #include "engine/ir_random.h"
 
 #define WORDS 512u /* of all buffers together */
-#define MEMORIES 6u
+#define LANES 3u
+#define GROUPS 2u
+#define MEMORIES (LANES * GROUPS) /* each is seen by a lane of its own */
 #define MAX_BODIES 1000u
 #define ARENA (64u << 20)
 
@@ -36,7 +38,7 @@ static void lay(struct memory *m, uint64_t seed)
     struct random_ir g = {.state = seed};
     for (uint32_t i = 0; i < WORDS; i++)
         m->words[i] = random_below(&g, 3) ? random_below(&g, 40) : random_u32(&g);
-    m->env = (struct tg_kernel_env){.size = sizeof(m->env), .lanes = 1, .groups = 1};
+    m->env = (struct tg_kernel_env){.size = sizeof(m->env), .lanes = LANES, .groups = GROUPS};
     for (uint32_t i = 0; i < TG_IR_MAX_BUFFERS; i++) {
         m->env.count[i] = sizes[i];
         m->env.words[i] = sizes[i] ? &m->words[at] : NULL;
@@ -47,11 +49,25 @@ static void lay(struct memory *m, uint64_t seed)
     m->env.count[TG_IR_OBSERVABLE] = sizes[TG_IR_CONTROL] - TG_CONTROL_OBSERVABLE_BASE;
 }
 
+/* One body called twice, its parameters in another order the second time; what both returned is kept. */
+static struct tg_ir_node called_twice(struct tg_ir *ir)
+{
+    struct tg_ir_node body = tg_ir_return(
+        ir, tg_ir_sub(ir, tg_ir_mul(ir, tg_ir_var(ir, "x"), tg_ir_u32(ir, 3)), tg_ir_var(ir, "k")));
+    struct tg_ir_expr word = tg_ir_load(ir, "mine", tg_ir_u32(ir, 2)), seven = tg_ir_u32(ir, 7);
+    struct tg_ir_param there[2] = {{"x", word}, {"k", seven}}, back[2] = {{"k", word}, {"x", seven}};
+    struct tg_ir_node n[4] = {tg_ir_call(ir, "first", "twice", there, 2, body),
+                              tg_ir_call(ir, "second", "twice", back, 2, body),
+                              tg_ir_store(ir, "mine", tg_ir_u32(ir, 0), tg_ir_var(ir, "first")),
+                              tg_ir_store(ir, "mine", tg_ir_u32(ir, 1), tg_ir_var(ir, "second"))};
+    return tg_ir_block(ir, NULL, n, 4);
+}
+
 /* One program of many bodies: the word of buffer which says the body that runs; the lane returns its value.
  */
 static struct tg_ir_node program(struct tg_ir *ir, uint64_t seed, uint32_t bodies)
 {
-    static struct tg_ir_node nodes[MAX_BODIES + 1];
+    static struct tg_ir_node nodes[MAX_BODIES + 2];
     for (uint32_t i = 0; i < bodies; i++) {
         struct random_ir g = {.ir = ir, .state = seed + i, .budget = 120, .shared = "mine", .private = "own"};
         /* The call comes first: what follows is the program that the names above are in. */
@@ -63,18 +79,23 @@ static struct tg_ir_node program(struct tg_ir *ir, uint64_t seed, uint32_t bodie
         nodes[i] = tg_ir_if(ir, tg_ir_eq(ir, tg_ir_load(ir, "which", tg_ir_u32(ir, 0)), tg_ir_u32(ir, i)),
                             tg_ir_block(ir, NULL, run, 2), (struct tg_ir_node){0});
     }
+    nodes[bodies] = called_twice(ir);
     /* One more outside of any call: a fault there ends the lane. */
     struct random_ir g = {.ir = ir, .state = seed * 7 + 1, .budget = 200, .shared = "mine", .private = "own"};
-    nodes[bodies] = random_block(&g, 0, 6);
-    return tg_ir_block(ir, "all", nodes, bodies + 1);
+    nodes[bodies + 1] = random_block(&g, 0, 6);
+    return tg_ir_block(ir, "all", nodes, bodies + 2);
 }
 
-static uint32_t interpreted(struct tg_ir_machine *machine)
+/* One lane of several, the others stand: where it is among them is all that it sees of them. */
+static uint32_t interpreted(struct tg_ir_machine *machine, uint32_t lane)
 {
     uint32_t value = 0;
+    int r;
     tg_ir_machine_reset(machine);
-    CHECK_EQ(tg_ir_machine_run(machine, 1, UINT64_MAX), 0);
-    CHECK_EQ(tg_ir_machine_value(machine, 0, &value), 0);
+    while ((r = tg_ir_machine_step(machine, lane)) > 0)
+        ;
+    CHECK_EQ(r, 0);
+    CHECK_EQ(tg_ir_machine_value(machine, lane, &value), 0);
     return value;
 }
 
@@ -118,7 +139,7 @@ static void agree(struct tg_ir *ir, struct tg_ir_node root, uint32_t bodies, con
     lay(&a, 0);
     memcpy(memory.words, a.env.words, sizeof(memory.words));
     memcpy(memory.count, a.env.count, sizeof(memory.count));
-    struct tg_ir_machine_options o = {.lanes = 1, .groups = 1, .memory = &memory};
+    struct tg_ir_machine_options o = {.lanes = LANES, .groups = GROUPS, .memory = &memory};
     CHECK_EQ(tg_ir_machine_open(ir, root, &o, &machine), 0);
     for (uint32_t i = 0; i < (bodies + 1) * MEMORIES; i++) {
         uint32_t start[WORDS];
@@ -127,7 +148,9 @@ static void agree(struct tg_ir *ir, struct tg_ir_node root, uint32_t bodies, con
         memcpy(start, a.words, sizeof(start));
         lay(&b, 0);
         memcpy(b.words, a.words, sizeof(b.words));
-        uint32_t x = interpreted(machine), y = lane(&b.env);
+        b.env.lane = i % MEMORIES % LANES;
+        b.env.group = i % MEMORIES / LANES;
+        uint32_t x = interpreted(machine, i % MEMORIES), y = lane(&b.env);
         if (x != y || memcmp(a.words, b.words, sizeof(a.words)) != 0)
             fprintf(stderr, "%s: body %u on memory %u: interpreted %08x, compiled %08x\n", cc, i / MEMORIES,
                     i, x, y);

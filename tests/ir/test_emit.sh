@@ -40,6 +40,20 @@ check body --c --slots 64 --body "$dir/int.ir"
 grep -q 'v[0-9]*_tg_load_relaxed' "$dir/body.c" || fail "the body is not in the text"
 grep -q 'u32 int\b' "$dir/body.c" && fail "a name of the user is a word of the text"
 
+# An atomic keeps its order, which no run on x86 would tell.
+for order in relaxed acquire release acq_rel; do
+    echo "(opcode 8 (atomic_add _ observable 1 1 $order) (atomic_exchange _ observable 2 1 $order)
+        (atomic_cas _ observable 3 1 2 $order))" >"$dir/order.ir"
+    check order --c --body "$dir/order.ir"
+    for verb in add exchange cas; do
+        # Buffer 2 is observable.
+        grep -q "tg_${verb}_$order(k->words\[2\] + [123]u" "$dir/order.c" || fail "no $order $verb in the text"
+    done
+    grep -Eq "^TG_ATOMICS\($order, __ATOMIC_${order^^}," "$dir/order.c" || fail "$order is not what C calls it"
+done
+grep -q 'tg_cas_acq_rel(k->words\[0\]' "$dir/plain.c" || fail "a claim is not acq_rel"
+! grep -q 'tg_cas_relaxed(k->words\[0\]' "$dir/plain.c" || fail "a claim is relaxed"
+
 # Standard input, and the same text twice.
 "$tidegate" engine emit --c --body - <"$dir/int.ir" | cmp - <("$tidegate" engine emit --c --body "$dir/int.ir") ||
     fail "two texts of one body"
