@@ -332,15 +332,15 @@ TG_DEVICE uint32_t tg_run_length(struct tg_warp *w, const uint32_t *waiting, uin
     return n;
 }
 
-/* How many of class cls may be handed on now. */
-TG_DEVICE uint32_t tg_room(const struct tg_shared *s, uint32_t cls)
+/* How many of class cls may be handed on now, when warps workers were given away in this round. */
+TG_DEVICE uint32_t tg_room(const struct tg_shared *s, uint32_t cls, uint32_t warps)
 {
     if (cls == TG_CLASS_HOST)
         return s->credit;
     if (cls == TG_CLASS_LANE)
         return s->idle_count ? TG_LANES : 0;
     if (cls == TG_CLASS_WARP)
-        return s->idle_count;
+        return s->idle_count - warps;
     return TG_LANES;
 }
 
@@ -350,6 +350,7 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     uint32_t n = 0;
+    uint32_t warps = 0;
     uint32_t of_class = TG_CLASS_INLINE; /* a round has one class besides INLINE */
     mine->have = false;
     mine->slot = mine->level = mine->tenant = mine->cls = mine->kept = 0;
@@ -379,7 +380,7 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
         uint32_t cls = tg_class_of(tg_warp_shfl(kept, 0));
         uint32_t other = tg_warp_ballot(w->lane >= most || tg_class_of(kept) != cls);
         most = other ? tg_levels_first(other) : TG_LANES;
-        uint32_t room = tg_room(s, cls);
+        uint32_t room = tg_room(s, cls, warps);
         if (cls != TG_CLASS_INLINE && of_class != TG_CLASS_INLINE && cls != of_class)
             room = 0;
         most = most < room ? most : room;
@@ -421,6 +422,8 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
         tg_warp_sync();
         if (k != 0 && cls != TG_CLASS_INLINE)
             of_class = cls;
+        if (cls == TG_CLASS_WARP)
+            warps += k;
         n += k;
     }
     if (s->dead && mine->have)

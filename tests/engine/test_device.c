@@ -89,6 +89,27 @@ static void e5_fences_count_items_of_workers(void)
     test_close(e);
 }
 
+/* Items for whole warps at every level and of many tenants at once: no more of them in a round than workers.
+ */
+static void items_of_warps_share_the_workers(void)
+{
+    struct tg_engine *e = open_with_image(2000);
+    struct tg_batch_item items[4];
+    uint32_t args[2] = {13, 0}, v, n = 0;
+    for (int i = 0; i < 4; i++)
+        items[i] = (struct tg_batch_item){OP_DEVICE_WARP, args, 2};
+    for (uint32_t tenant = 0; tenant < TG_TENANTS; tenant++)
+        CHECK_EQ(tg_engine_set_tenant(e, tenant, 0), 0);
+    for (uint32_t i = 0; i < 10 * TG_PRIORITY_LEVELS; i++, n += 4)
+        CHECK_EQ(tg_engine_submit_many(e, i % TG_TENANTS, i % TG_PRIORITY_LEVELS, items, 4, NULL), 0);
+    for (uint32_t tenant = 0; tenant < TG_TENANTS; tenant++)
+        CHECK_EQ(tg_engine_set_tenant(e, tenant, 1), 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    CHECK_EQ(tg_engine_observable_load(e, 13, &v), 0);
+    CHECK_EQ(v, 32 * n);
+    test_close(e);
+}
+
 static void what_a_device_has_not_is_refused(void)
 {
     struct tg_engine_options o = test_options(64, 1);
@@ -123,5 +144,6 @@ int main(void)
     RUN(what_a_device_has_not_is_refused);
     RUN(opcodes_of_the_image_run_and_fault);
     RUN(e5_fences_count_items_of_workers);
+    RUN(items_of_warps_share_the_workers);
     return 0;
 }
