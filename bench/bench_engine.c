@@ -8,7 +8,7 @@
  * Items are NOPs: what is measured is the hand-over. The contenders' consumers only say how far they are (one
  * store an item); the engine checks tenants, quotas and bounds, orders five levels fairly and keeps a state
  * an item. The host may move or slow the cores at any time, so the cases take turns and each figure is the
- * median of ROUNDS. Usage: bench_engine [scale], 1.0 takes about a minute.
+ * median of ROUNDS. Usage: bench_engine [scale [latency|1to1|2to2]], 1.0 takes about a minute.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -364,15 +364,18 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         scale = strtod(argv[1], NULL);
+    const char *only = argc > 2 ? argv[2] : NULL;
     if (bench_pin(0) != 0)
         fprintf(stderr, "bench_engine: not pinned\n");
     uint64_t n = count_of(40000);
     uint64_t *sample = malloc((n + 100) * sizeof(*sample));
     if (!sample)
         return 1;
-    latencies(sample, n);
-    rates(1);
-    rates(2);
+    if (!only || strcmp(only, "latency") == 0)
+        latencies(sample, n);
+    for (unsigned pairs = 1; pairs <= 2; pairs++)
+        if (!only || strcmp(only, pairs == 1 ? "1to1" : "2to2") == 0)
+            rates(pairs);
     free(sample);
     return 0;
 }

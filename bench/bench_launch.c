@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a launch costs.
- *   hand-off   from the end of A to the start of B, B waiting, one slot, 500 times; the floor is a process
+ * What a launch costs, against others that queue commands; those that are not installed are left out.
+ *   hand-off   from the end of A to the start of B, B waiting, one at a time; the floor is a process
  *              that sleeps on a futex, is waked by A's last act and calls posix_spawn
  *   serial     posix_spawn and waitpid of "/bin/true" through each wrapper; the floor is none at all
- * Contenders take turns, so that the machine's drift meets all alike. A private broker, stopped at the end.
- *   bench_launch [ROUNDS]
+ *   1000 jobs  of "/bin/true", one at a time, eight asked for at once, per job
+ * and, with WAITERS, tidegate alone beside so many that wait: how long a thousand more take to be queued, the
+ * memory of each, the processor time of all of them while nothing happens, the hand-off.
+ * Contenders take turns (in serial after each command), so that the machine's drift meets all alike. Each has
+ * a private place; all is stopped at the end. bench_launch [ROUNDS [WAITERS]]
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,9 +25,11 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include <stddef.h>
-
+#include "base/parse.h"
 #include "bench.h"
+#include "client/client.h"
+#include "client/tool.h"
+#include "machine/root.h"
 
 extern char **environ;
 
@@ -35,9 +41,10 @@ struct job {
     uint32_t ended;    /* futex; by the job, its last act (E1) */
 };
 
-enum { MAX_ROUNDS = 2000, LIMIT_S = 10 };
+enum { MAX_ROUNDS = 2000, MAX_WAITERS = 12000, LIMIT_S = 10, IDLE_S = 10 };
 
 static char self[4096], tidegate[4096], place[64], page_path[128], lock_path[128];
+static pid_t waiters[MAX_WAITERS];
 
 static void die(const char *what)
 {
@@ -107,15 +114,21 @@ static void reap(pid_t pid)
 
 struct contender {
     const char *name;
-    const char *wrap[8]; /* its words before the command's; none: the floor */
+    const char *wrap[10]; /* its words before the command's; none: the floor */
+    const char *await[4]; /* it returns at once: what returns when the job has ended */
+    unsigned slow;        /* so many times fewer rounds */
+    bool no_handoff;
+    bool absent;
+    unsigned handoffs;
+    unsigned serials;
     uint64_t handoff[MAX_ROUNDS];
     uint64_t serial[MAX_ROUNDS];
-    bool absent;
+    double each_us;
 };
 
 static pid_t spawn_wrapped(const struct contender *c, const char *const words[])
 {
-    const char *argv[12];
+    const char *argv[16];
     size_t n = 0;
     for (size_t i = 0; c->wrap[i]; i++)
         argv[n++] = c->wrap[i];
@@ -133,16 +146,29 @@ static pid_t spawn_job(const struct contender *c, unsigned index)
     return spawn_wrapped(c, words);
 }
 
-/* A chain of n + 1 jobs: each is let go when the next one waits behind it. */
-static void measure_handoff(struct contender *c, struct job *page, unsigned n, uint64_t *samples)
+/* Ends a process that has not been waited for. */
+static void end_by(pid_t pid, int sig)
+{
+    tg_tool_signal(pid, sig);
+    waitpid(pid, NULL, 0);
+}
+
+/* A chain of n + 1 jobs: each is let go when the next one waits behind it. holder, if not 0, has the turn and
+ * is ended when the first one waits. */
+static void measure_handoff(struct contender *c, struct job *page, unsigned n, uint64_t *samples,
+                            pid_t holder)
 {
     memset(page, 0, sizeof(*page) * (n + 1));
     pid_t pid = spawn_job(c, 0), next = -1;
+    if (holder > 0) {
+        poll(NULL, 0, 500);
+        end_by(holder, SIGTERM); /* its wrapper passes it on */
+    }
     futex_await(&page[0].started, c->name);
     for (unsigned i = 0; i < n; i++) {
         if (c->wrap[0]) {
             next = spawn_job(c, i + 1);
-            poll(NULL, 0, 5); /* let it reach the queue and sleep there */
+            poll(NULL, 0, c->slow ? 500 : 5); /* let it reach the queue and sleep there */
         }
         futex_set(&page[i].go);
         if (!c->wrap[0]) { /* the floor: asleep until A's last act, then a bare spawn */
@@ -158,14 +184,34 @@ static void measure_handoff(struct contender *c, struct job *page, unsigned n, u
     reap(pid);
 }
 
-static void measure_serial(struct contender *c, unsigned n, uint64_t *samples)
+static void await_all(const struct contender *c)
 {
-    static const char *const words[] = {"/bin/true", NULL};
-    for (unsigned i = 0; i < n; i++) {
-        uint64_t begin = tg_clock_mono_ns();
-        reap(spawn_wrapped(c, words));
-        samples[i] = tg_clock_mono_ns() - begin;
+    if (c->await[0])
+        reap(spawn(c->await));
+}
+
+static const char *const nothing[] = {"/bin/true", NULL};
+
+static void measure_serial(struct contender *c, uint64_t *ret_ns)
+{
+    uint64_t begin = tg_clock_mono_ns();
+    reap(spawn_wrapped(c, nothing));
+    await_all(c);
+    *ret_ns = tg_clock_mono_ns() - begin;
+}
+
+static void measure_many(struct contender *c, unsigned n)
+{
+    pid_t at_once[8];
+    uint64_t begin = tg_clock_mono_ns();
+    for (unsigned i = 0; i < n + 8; i++) {
+        if (i >= 8)
+            reap(at_once[i % 8]);
+        if (i < n)
+            at_once[i % 8] = spawn_wrapped(c, nothing);
     }
+    await_all(c);
+    c->each_us = (double)(tg_clock_mono_ns() - begin) / 1000 / n;
 }
 
 static void command(const char *a, const char *b, const char *d)
@@ -186,14 +232,22 @@ static void setup(void)
         snprintf(tidegate, sizeof(tidegate), "%s/tidegate", build);
     else
         snprintf(tidegate, sizeof(tidegate), "%.*s/../tidegate", (int)(slash - self), self);
-    if (access(tidegate, X_OK))
+    static char broker[4200];
+    snprintf(broker, sizeof(broker), "%s-broker", tidegate);
+    if (access(tidegate, X_OK) || setenv("TIDEGATE_BROKER", broker, 1))
         die(tidegate);
     snprintf(place, sizeof(place), "/tmp/tg-bench-XXXXXX");
     if (!mkdtemp(place) || setenv("HOME", place, 1) || setenv("XDG_RUNTIME_DIR", place, 1) ||
-        setenv("XDG_STATE_HOME", place, 1) || unsetenv("TIDEGATE_TICKET"))
+        unsetenv("TIDEGATE_TICKET"))
         die(place);
     snprintf(page_path, sizeof(page_path), "%s/page", place);
     snprintf(lock_path, sizeof(lock_path), "%s/lock", place);
+    /* Two folders, as in a home: the broker watches that of its socket. */
+    char state[80], socket[80];
+    snprintf(state, sizeof(state), "%s/state", place);
+    snprintf(socket, sizeof(socket), "%s/tsp", place);
+    if (setenv("XDG_STATE_HOME", state, 1) || setenv("TS_SOCKET", socket, 1) || setenv("NQDIR", place, 1))
+        die(place);
     command("config", "slots", "1");
     command("config", "load", "off");
 }
@@ -201,6 +255,9 @@ static void setup(void)
 static void teardown(void)
 {
     command("stop", "--force", NULL);
+    const char *const end_tsp[] = {"/usr/bin/tsp", "-K", NULL};
+    if (access(end_tsp[0], X_OK) == 0)
+        reap(spawn(end_tsp));
     const char *const rm[] = {"/bin/rm", "-rf", place, NULL};
     reap(spawn(rm));
 }
@@ -210,51 +267,238 @@ static struct contender contenders[] = {
     {.name = "tidegate run", .wrap = {tidegate, "run", "-q", "-m", "10", "--"}},
     {.name = "flock", .wrap = {"/usr/bin/flock", lock_path}},
     {.name = "flock -F", .wrap = {"/usr/bin/flock", "-F", lock_path}},
-    {.name = "sh -c", .wrap = {"/bin/sh", "-c", "\"$0\"; exit $?"}},
+    {.name = "tsp -f", .wrap = {"/usr/bin/tsp", "-n", "-f"}},
+    {.name = "nq", .wrap = {"/usr/bin/nq", "-q"}, .await = {"/usr/bin/nq", "-w", "-q"}},
+    {.name = "sem --fg", .wrap = {"/usr/bin/sem", "--will-cite", "--fg", "-j1"}, .slow = 25},
+    {.name = "sh -c", .wrap = {"/bin/sh", "-c", "\"$0\"; exit $?"}, .no_handoff = true},
 };
-enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), SH = CONTENDERS - 1, BLOCK = 50 };
+enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), BLOCK = 50, JOBS = 1000 };
 
-static void report(const char *what, unsigned n, double q, const char *shown, size_t offset)
+static void print_quantile(struct contender *c, const char *what, uint64_t *samples, unsigned n, double q,
+                           double floor)
+{
+    char name[128];
+    bench_sort(samples, n);
+    snprintf(name, sizeof(name), "%s %s p%.0f", what, c->name, q * 100);
+    bench_print("launch", name, (double)bench_quantile(samples, n, q) / 1000, "us", floor);
+}
+
+static void report(bool handoff, double q)
 {
     double floor = 0;
     for (size_t i = 0; i < CONTENDERS; i++) {
         struct contender *c = &contenders[i];
-        char name[128];
-        if (c->absent || (i == SH && strcmp(what, "hand-off") == 0))
+        uint64_t *samples = handoff ? c->handoff : c->serial;
+        unsigned n = handoff ? c->handoffs : c->serials;
+        if (c->absent || n == 0 || (q > 0.9 && n < 100))
             continue;
-        uint64_t *samples = (uint64_t *)((char *)c + offset);
-        bench_sort(samples, n);
-        double us = (double)bench_quantile(samples, n, q) / 1000;
-        snprintf(name, sizeof(name), "%s %s %s", what, c->name, shown);
-        bench_print("launch", name, us, "us", floor);
+        print_quantile(c, handoff ? "hand-off" : "serial", samples, n, q, floor);
         if (i == 0)
-            floor = us;
+            floor = (double)bench_quantile(samples, n, q) / 1000;
+    }
+}
+
+static void block_of_handoffs(struct contender *c, struct job *page)
+{
+    unsigned n = c->slow ? BLOCK / c->slow : BLOCK;
+    if (c->absent || c->no_handoff)
+        return;
+    measure_handoff(c, page, n, c->handoff + c->handoffs, 0);
+    c->handoffs += n;
+}
+
+static void one_serial(struct contender *c, unsigned round)
+{
+    if (c->absent || (c->slow && round % c->slow != 0))
+        return;
+    measure_serial(c, c->serial + c->serials++);
+}
+
+/* ---- the crowd */
+
+/* A gauge of the broker's; waiters are counted in the broker, not guessed. */
+static uint64_t gauge(struct tg_client *client, const char *name)
+{
+    json_t *reply = NULL;
+    const char *text = "";
+    json_t *ask = json_pack("{s:s}", "op", "metrics");
+    if (!ask || tg_client_call(client, ask, &reply) != 0 ||
+        tg_field_string(reply, "text", 1u << 20, &text) != 0)
+        die(client->text);
+    char line[80];
+    snprintf(line, sizeof(line), "\n%s ", name);
+    const char *at = strstr(text, line);
+    uint64_t value = at ? strtoull(at + strlen(line), NULL, 10) : 0;
+    json_decref(ask);
+    json_decref(reply);
+    return value;
+}
+
+static void await_gauge(struct tg_client *client, const char *name, uint64_t least, unsigned pause_ms)
+{
+    for (unsigned ms = 0; gauge(client, name) < least; ms += pause_ms) {
+        if (ms > 120000)
+            die(name);
+        poll(NULL, 0, (int)pause_ms);
+    }
+}
+
+static uint64_t number_in(const char *path, const char *key)
+{
+    char text[8192];
+    static const struct tg_root machine = {.prefix = ""};
+    if (tg_root_read(&machine, path, text, sizeof(text)) < 0)
+        return 0;
+    const char *at = strstr(text, key);
+    return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+static uint64_t of_process(pid_t pid, const char *file, const char *key)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    return number_in(path, key);
+}
+
+/* The child of a wrapper. */
+static pid_t child_of(pid_t pid)
+{
+    char file[48];
+    snprintf(file, sizeof(file), "task/%d/children", (int)pid);
+    return (pid_t)of_process(pid, file, "");
+}
+
+/* Nanoseconds on a processor. */
+static uint64_t busy_ns(pid_t pid)
+{
+    return of_process(pid, "schedstat", "");
+}
+
+static void print_memory(pid_t broker, uint64_t broker_before_kb, unsigned n)
+{
+    uint64_t kb = 0;
+    enum { SAMPLE = 100 };
+    for (unsigned i = 0; i < SAMPLE; i++) {
+        pid_t wrapper = waiters[(size_t)i * n / SAMPLE];
+        kb += of_process(wrapper, "smaps_rollup", "\nPss:");
+        kb += of_process(child_of(wrapper), "smaps_rollup", "\nPss:");
+    }
+    bench_print("launch", "memory of a waiting client (Pss, two processes)", (double)kb / SAMPLE, "kB", 0);
+    uint64_t now_kb = of_process(broker, "status", "\nVmRSS:");
+    bench_print("launch", "memory of the broker for a waiter",
+                (double)(now_kb > broker_before_kb ? now_kb - broker_before_kb : 0) / n, "kB", 0);
+}
+
+static void print_idle(pid_t broker, unsigned n)
+{
+    static pid_t children[MAX_WAITERS];
+    uint64_t before[2] = {0}, after[2] = {0};
+    for (unsigned i = 0; i < n; i++)
+        children[i] = child_of(waiters[i]);
+    uint64_t begin = 0;
+    for (int round = 0; round < 2; round++) {
+        uint64_t *to = round ? after : before;
+        to[0] = busy_ns(broker);
+        for (unsigned i = 0; i < n; i++)
+            to[1] += busy_ns(waiters[i]) + busy_ns(children[i]);
+        if (round == 0) {
+            begin = tg_clock_mono_ns();
+            poll(NULL, 0, IDLE_S * 1000);
+        }
+    }
+    double percent = 100.0 / (double)(tg_clock_mono_ns() - begin);
+    bench_print("launch", "idle crowd, broker", (double)(after[0] - before[0]) * percent, "% of a core", 0);
+    bench_print("launch", "idle crowd, clients", (double)(after[1] - before[1]) * percent, "% of a core", 0);
+}
+
+static void measure_crowd(struct job *page, unsigned n, unsigned rounds)
+{
+    static struct tg_client client;
+    static struct contender urgent = {.name = "tidegate run beside a crowd",
+                                      .wrap = {tidegate, "run", "-q", "-p", "critical", "-m", "10", "--"}};
+    static struct contender floor = {.name = "floor beside a crowd"};
+    const char *const waiter[] = {tidegate, "run", "-q", "-p", "idle", "-m", "10", "--", "/bin/true", NULL};
+    if (tg_client_init(&client, true) || tg_client_connect(&client))
+        die(client.text);
+    pid_t broker = tg_client_broker_pid(&client);
+    const char *const sleeper[] = {"/bin/sleep", "1000", NULL};
+    pid_t first = spawn_wrapped(&urgent, sleeper);
+    await_gauge(&client, "tidegate_holders", 1, 5);
+    uint64_t broker_kb = of_process(broker, "status", "\nVmRSS:");
+    double first_ms = 0;
+    for (unsigned k = 0; k < n; k += 1000) {
+        uint64_t begin = tg_clock_mono_ns();
+        for (unsigned i = k; i < k + 1000; i++)
+            waiters[i] = spawn(waiter);
+        await_gauge(&client, "tidegate_pending", k + 1000, 5);
+        double ms = (double)(tg_clock_mono_ns() - begin) / 1e6;
+        if (k == 0)
+            first_ms = ms;
+        if (k == 0 || k + 1000 == n)
+            bench_print("launch", k ? "queueing the last 1000" : "queueing the first 1000", ms, "ms",
+                        k ? first_ms : 0);
+    }
+    print_memory(broker, broker_kb, n);
+    print_idle(broker, n);
+    measure_handoff(&floor, page, rounds, floor.handoff, 0);
+    measure_handoff(&urgent, page, rounds, urgent.handoff, first);
+    for (int i = 0; i < 2; i++) {
+        double q = i ? 0.99 : 0.5;
+        print_quantile(&floor, "hand-off", floor.handoff, rounds, q, 0);
+        print_quantile(&urgent, "hand-off", urgent.handoff, rounds, q,
+                       (double)bench_quantile(floor.handoff, rounds, q) / 1000);
+    }
+    for (unsigned i = 0; i < n; i++)
+        end_by(waiters[i], SIGKILL);
+    tg_client_done(&client);
+}
+
+static void measure_all(struct job *page, unsigned rounds)
+{
+    for (unsigned done = 0; done < rounds; done += BLOCK) {
+        for (size_t i = 0; i < CONTENDERS; i++)
+            block_of_handoffs(&contenders[i], page);
+        for (unsigned round = 0; round < BLOCK; round++) {
+            for (size_t i = 0; i < CONTENDERS; i++)
+                one_serial(&contenders[i], round);
+        }
+    }
+    for (size_t i = 1; i < CONTENDERS; i++) {
+        if (!contenders[i].absent)
+            measure_many(&contenders[i], contenders[i].slow ? JOBS / contenders[i].slow : JOBS);
+    }
+    report(true, 0.5);
+    report(true, 0.99);
+    report(false, 0.5);
+    report(false, 0.99);
+    for (size_t i = 1; i < CONTENDERS; i++) {
+        char name[80];
+        snprintf(name, sizeof(name), "1000 jobs %s, each", contenders[i].name);
+        if (!contenders[i].absent)
+            bench_print("launch", name, contenders[i].each_us, "us", contenders[1].each_us);
     }
 }
 
 int main(int argc, char **argv)
 {
+    uint64_t rounds = 500, n_waiters = 0;
     if (argc == 4 && strcmp(argv[1], "job") == 0)
         return job_main(argv[2], argv[3]);
-    unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 500;
-    rounds = rounds < BLOCK ? BLOCK : rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds / BLOCK * BLOCK;
+    if ((argc > 1 && tg_parse_u64(argv[1], 0, MAX_ROUNDS, &rounds)) ||
+        (argc > 2 && tg_parse_u64(argv[2], 0, MAX_WAITERS, &n_waiters))) {
+        fprintf(stderr, "usage: bench_launch [ROUNDS 0..%d [WAITERS 0..%d]]\n", MAX_ROUNDS, MAX_WAITERS);
+        return 2;
+    }
+    rounds = rounds / BLOCK * BLOCK;
+    n_waiters = n_waiters / 1000 * 1000;
     setup();
     struct job *page = map_page(page_path);
     for (size_t i = 2; i < CONTENDERS; i++)
         contenders[i].absent = access(contenders[i].wrap[0], X_OK) != 0;
-    for (unsigned done = 0; done < rounds; done += BLOCK) {
-        for (size_t i = 0; i < CONTENDERS; i++) {
-            if (contenders[i].absent)
-                continue;
-            if (i != SH)
-                measure_handoff(&contenders[i], page, BLOCK, contenders[i].handoff + done);
-            measure_serial(&contenders[i], BLOCK, contenders[i].serial + done);
-        }
-    }
-    report("hand-off", rounds, 0.5, "p50", offsetof(struct contender, handoff));
-    report("hand-off", rounds, 0.99, "p99", offsetof(struct contender, handoff));
-    report("serial", rounds, 0.5, "p50", offsetof(struct contender, serial));
-    report("serial", rounds, 0.99, "p99", offsetof(struct contender, serial));
+    if (rounds > 0)
+        measure_all(page, (unsigned)rounds);
+    if (n_waiters > 0)
+        measure_crowd(page, (unsigned)n_waiters, rounds ? (unsigned)rounds : 4 * BLOCK);
     teardown();
     return 0;
 }

@@ -149,6 +149,11 @@ struct tg_work_item {
 #define TG_CONTROL_PRIORITY_STARVATION_COUNTER 135u /* workers: consecutive claims at CRITICAL or HIGH */
 #define TG_CONTROL_PRIORITY_FAIRNESS_BASE 136u      /* workers add 1 a claim at that priority */
 #define TG_CONTROL_EXTENSION_BASE 141u              /* free in the ABI; zero when unused */
+#define TG_CONTROL_FAULT_COUNT 141u                 /* extension: workers add 1 a fault */
+#define TG_CONTROL_FAULT_SLOT 142u                  /* extension: slot of one of the latest */
+#define TG_CONTROL_FAULT_REASON 143u                /* extension: its enum tg_fault_reason */
+#define TG_CONTROL_LOG_DROPPED 144u                 /* extension: records that found the log full */
+#define TG_CONTROL_LEVELS 151u                      /* extension: kernels' level decision, 6 bits a level */
 #define TG_CONTROL_OBSERVABLE_BASE 160u             /* programs write results; host reads */
 
 /* How many words each table has. */
@@ -159,6 +164,15 @@ struct tg_work_item {
 #define TG_CONTROL_PRIORITY_OFFSETS_SLOTS 6u
 #define TG_CONTROL_PRIORITY_FAIRNESS_SLOTS 5u
 #define TG_CONTROL_EXTENSION_SLOTS 19u
+
+/* The extension words that this project's engines use (docs/abi.md); the others are zero. */
+#define TG_CONTROL_FAULT_COUNT 141u   /* workers add 1 a fault, after the next two words */
+#define TG_CONTROL_FAULT_SLOT 142u    /* slot of one of the latest faults */
+#define TG_CONTROL_FAULT_REASON 143u  /* its reason: enum tg_fault_reason in engine.h */
+#define TG_CONTROL_LOG_DROPPED 144u   /* workers add 1 a record that found the log full */
+#define TG_CONTROL_PARTITION_SEQ 145u /* odd while the offsets change */
+#define TG_CONTROL_FOREIGN_FIRST                                                                             \
+    146u /* five words: 1 + first slot of a priority for foreign hosts; 0: none */
 
 #define TG_TENANT_MASK_NONE 0u         /* not authorised */
 #define TG_TENANT_MASK_ALL 0xFFFFFFFFu /* authorised */
@@ -184,6 +198,30 @@ struct tg_control {
 
 #define TG_STARVATION_THRESHOLD 16u
 #define TG_TENANT_FAIRNESS_THRESHOLD 64u
+
+/* ---- Faults ---------------------------------------------------------------------------------------------
+ */
+
+/* Why an item is FAULT: what a worker of this project writes to the extension word FAULT_REASON
+ * (docs/abi.md). */
+enum tg_fault_reason {
+    TG_FAULT_NONE = 0,
+    TG_FAULT_UNKNOWN_OPCODE = 1, /* detail: the opcode */
+    TG_FAULT_OUT_OF_BOUNDS = 2,  /* detail: the control word */
+    TG_FAULT_CONTROL_DENIED = 3, /* a word below OBSERVABLE_BASE, or SHUTDOWN; detail: the word */
+    TG_FAULT_HANDLER = 4,        /* detail: what the handler returned, as two's complement */
+    TG_FAULT_TENANT = 5,         /* tenant id outside the table; detail: the id */
+    TG_FAULT_PRIORITY = 6,       /* priority above 4; detail: it */
+    TG_FAULT_PACKED = 7,         /* malformed packed slot; detail: the inner op */
+    TG_FAULT_NO_DFA = 8,         /* no table registered */
+    TG_FAULT_DFA = 9,            /* state or symbol outside the table; detail: it */
+    TG_FAULT_FENCE = 10,         /* a fence over slots that do not exist; detail: its a0 */
+    TG_FAULT_IO = 11,            /* the IO side failed; detail: its error, as two's complement */
+    TG_FAULT_TAMPERED = 12,      /* the slot's tenant changed after publication; detail: the new one */
+    TG_FAULT_WORKER_DIED = 13,   /* the handler ended its thread */
+    TG_FAULT_REFUSED = 14,       /* a client's item that the server did not take; detail: errno */
+    TG_FAULT_DEVICE = 15,        /* the device died while the item ran */
+};
 
 /* ---- Debug log ----------------------------------------------------------------------------------------- */
 
@@ -240,6 +278,7 @@ TG_STATIC_ASSERT(TG_CONTROL_AT(priority_offsets, TG_CONTROL_PRIORITY_OFFSETS_BAS
 TG_STATIC_ASSERT(TG_CONTROL_AT(priority_starvation, TG_CONTROL_PRIORITY_STARVATION_COUNTER), "word 135");
 TG_STATIC_ASSERT(TG_CONTROL_AT(priority_fairness, TG_CONTROL_PRIORITY_FAIRNESS_BASE), "word 136");
 TG_STATIC_ASSERT(TG_CONTROL_AT(extension, TG_CONTROL_EXTENSION_BASE), "extension words start at 141");
+TG_STATIC_ASSERT(TG_CONTROL_FAULT_COUNT == TG_CONTROL_EXTENSION_BASE, "the extension's first word is used");
 TG_STATIC_ASSERT(TG_CONTROL_OBSERVABLE_BASE == TG_CONTROL_MIN_WORDS, "observables follow the fixed part");
 #undef TG_CONTROL_AT
 

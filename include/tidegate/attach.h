@@ -14,8 +14,9 @@
  * - Items are numbered by 64-bit sequence numbers; a slot of the ring is used again N items later (N:
  *   tg_attached_slots), when its item has ended, whether or not anybody asked how: then -ESTALE.
  * - The ring is used in order: an item that runs very long holds up the N-th item after it (-EAGAIN).
- * - The server may die. Items that had ended are still known; for others every call says so: waits notice
- *   within a quarter of a second at the latest, none hangs.
+ * - The server may die. Items that had ended are still known; for others every call says so. The kernel tells
+ *   a thread of this handle, which is started when a wait sleeps for the first time and wakes those that
+ * wait.
  * - A handle belongs to the process that made it: after fork() the child must not use it, and should attach
  *   anew.
  *
@@ -66,6 +67,27 @@ uint32_t tg_attached_tenant(const struct tg_attached *attached);
 int tg_attached_submit(struct tg_attached *attached, uint32_t priority, uint32_t opcode, const uint32_t *args,
                        uint32_t arg_count, uint64_t *ret_item);
 
+/* Publishes count items in one go, all or none, one after the other in the ring. ret_items may be NULL, or
+ * has room for count. Errors as submit, and -ENOSPC    more than the ring has slots -EAGAIN    not that many
+ * slots are free now (tg_attached_wait_slots) */
+int tg_attached_submit_many(struct tg_attached *attached, uint32_t priority,
+                            const struct tg_batch_item *items, uint32_t count, uint64_t *ret_items);
+
+/* The same, and a fence: when all of them are DONE, FAULT or cancelled, and not before, observable word 0
+ * becomes tag, EPOCH rises by one and the fence is DONE (E5). Takes count + 1 slots. count may be 0. A fence
+ * that waits occupies no worker and no slot of the engine. ret_items and ret_fence may be NULL. */
+int tg_attached_submit_batch(struct tg_attached *attached, uint32_t priority,
+                             const struct tg_batch_item *items, uint32_t count, uint32_t tag,
+                             uint64_t *ret_items, uint64_t *ret_fence);
+
+/* Asks the server to take an item back if it does not run yet. That this returned 0 says nothing about the
+ * item: tg_attached_wait tells whether it was cancelled (-ECANCELED) or ran. Works while the ring is full. A
+ * fence that is cancelled ends when its items have ended, without its effect.
+ * -EALREADY  it ended
+ * -EAGAIN    too many such wishes that the server has not looked at yet
+ * -EINVAL, -ESTALE, -ESHUTDOWN, -EPROTO, -EPIPE as tg_attached_wait */
+int tg_attached_cancel(struct tg_attached *attached, uint64_t item);
+
 /* What an item left behind. */
 struct tg_outcome {
     /* DONE: what the handler put into tg_op.result; for STORE_U32, ATOMIC_ADD, LOAD_U32, COMPARE_SWAP and
@@ -78,7 +100,7 @@ struct tg_outcome {
  * 0 and -EIO.
  * 0          DONE
  * -EIO       FAULT
- * -ECANCELED it did not run: the engine drained, or the server stopped first
+ * -ECANCELED it did not run: it was cancelled, the engine drained, or the server stopped first
  * -ESTALE    it ended, and its slot was used again
  * -ETIMEDOUT not ended yet (a tenant without quota waits for it)
  * -EINVAL    not an item of this handle
@@ -98,6 +120,9 @@ int tg_attached_call(struct tg_attached *attached, uint32_t priority, uint32_t o
 
 /* Waits until the next item has a slot, at most timeout_ns. -ETIMEDOUT, -ESHUTDOWN, -EPROTO, -EPIPE. */
 int tg_attached_wait_space(struct tg_attached *attached, uint64_t timeout_ns);
+
+/* The same for the next count items. -ENOSPC: the ring is smaller. */
+int tg_attached_wait_slots(struct tg_attached *attached, uint32_t count, uint64_t timeout_ns);
 
 /* Leaves. Items on their way are cancelled, or finish and are forgotten. NULL is fine. */
 void tg_attached_detach(struct tg_attached *attached);

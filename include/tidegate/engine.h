@@ -17,6 +17,11 @@
  * - A slot is used again after its item finished. A handle notices: see tg_engine_wait about -ESTALE.
  * - With several workers, items of one tenant and level START in the order of their submission; they may
  *   finish in another order.
+ * - Submitting takes no lock, but a thread that the system stops in the middle of it (a few dozen
+ * instructions) hides what is submitted behind it by the same tenant at the same level until it goes on: for
+ * as long as the system keeps it from its core, so give threads that submit at one level and tenant like
+ * priorities. Other levels and tenants do not notice, and calls that wait keep their limits.
+ * - An item that parks (TG_OP_WAIT_IO) or writes to the debug log takes a lock for a few stores.
  * - Counters in the control buffer are published by the workers in steps of at most 256 items each and
  *   become exact when the engine is idle (tg_engine_settle waits for that). tg_engine_stats is exact always.
  *
@@ -246,7 +251,8 @@ void tg_engine_kick(struct tg_engine *engine);
  * -EIO       FAULT; tg_engine_fault says why
  * -ECANCELED cancelled, or handed back by drain
  * -ESTALE    it finished, but how is no longer known: the slot was used again at least 64 times, the last of
- *            them by an item that faulted or was cancelled. (Uses that end DONE forget nothing.)
+ *            them by an item that faulted or was cancelled. (Uses that end DONE forget nothing.) An engine
+ *            with little to do uses a few slots again and again, so this can be soon after the end.
  * -ETIMEDOUT not finished yet
  * -EINVAL    not an item of this engine */
 int tg_engine_wait(struct tg_engine *engine, const struct tg_item *item, uint64_t timeout_ns);
@@ -259,25 +265,6 @@ int tg_engine_poll(struct tg_engine *engine, const struct tg_item *item);
 int tg_engine_cancel(struct tg_engine *engine, const struct tg_item *item);
 
 /* Why an item faulted. */
-enum tg_fault_reason {
-    TG_FAULT_NONE = 0,
-    TG_FAULT_UNKNOWN_OPCODE = 1, /* detail: the opcode */
-    TG_FAULT_OUT_OF_BOUNDS = 2,  /* detail: the control word */
-    TG_FAULT_CONTROL_DENIED = 3, /* a word below OBSERVABLE_BASE, or SHUTDOWN; detail: the word */
-    TG_FAULT_HANDLER = 4,        /* detail: what the handler returned, as two's complement */
-    TG_FAULT_TENANT = 5,         /* tenant id outside the table; detail: the id */
-    TG_FAULT_PRIORITY = 6,       /* priority above 4; detail: it */
-    TG_FAULT_PACKED = 7,         /* malformed packed slot; detail: the inner op */
-    TG_FAULT_NO_DFA = 8,         /* no table registered */
-    TG_FAULT_DFA = 9,            /* state or symbol outside the table; detail: it */
-    TG_FAULT_FENCE = 10,         /* a fence over slots that do not exist; detail: its a0 */
-    TG_FAULT_IO = 11,            /* the IO side failed; detail: its error, as two's complement */
-    TG_FAULT_TAMPERED = 12,      /* the slot's tenant changed after publication; detail: the new one */
-    TG_FAULT_WORKER_DIED = 13,   /* the handler ended its thread */
-    TG_FAULT_REFUSED = 14,       /* a client's item that the server did not take; detail: errno */
-    TG_FAULT_DEVICE = 15,        /* the device died while the item ran */
-};
-
 struct tg_fault {
     uint32_t reason; /* enum tg_fault_reason */
     uint32_t detail;

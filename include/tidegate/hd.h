@@ -11,12 +11,17 @@
 #define TG_HD __host__ __device__
 #define TG_DEVICE static __device__
 #define TG_DEVICE_CALL static __device__ __noinline__ /* large or rare: not copied into its callers */
-#define TG_UNROLL _Pragma("unroll")
 #else
 #define TG_HD
-#define TG_UNROLL
 #define TG_DEVICE static inline
 #define TG_DEVICE_CALL static inline
+#endif
+
+/* Unrolls the loop that follows; compilers leave loops over atomics as they are. */
+#if defined(__CUDACC__) || defined(__clang__)
+#define TG_UNROLL _Pragma("unroll")
+#else
+#define TG_UNROLL _Pragma("GCC unroll 12")
 #endif
 
 #include <stdint.h>
@@ -28,6 +33,16 @@ TG_HD static inline uint32_t tg_hd_first_bit(uint64_t word)
     return (uint32_t)__ffsll((long long)word) - 1u;
 #else
     return (uint32_t)__builtin_ctzll(word);
+#endif
+}
+
+/* How many bits are set. */
+TG_HD static inline uint32_t tg_hd_bits(uint32_t word)
+{
+#ifdef __CUDA_ARCH__
+    return (uint32_t)__popc(word);
+#else
+    return (uint32_t)__builtin_popcount(word);
 #endif
 }
 

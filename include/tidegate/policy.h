@@ -45,6 +45,7 @@ struct tg_gates {
     uint64_t backfill_mb;       /* an estimate up to this is small, above it heavy */
     uint64_t budget_mb;         /* cap of the estimates of all holders together; TG_NO_BUDGET: none */
     uint64_t load_margin_milli; /* a closed load gate opens below limit - margin (O14) */
+    uint32_t load_least_slots;  /* the load refuses nobody while fewer slots are held; it must be known */
     uint32_t pressure_memory;   /* admit while pressure < limit, see struct tg_usage; 0: no gate */
     uint32_t pressure_cpu;
     bool strict; /* nobody passes anybody: no backfill at all */
@@ -112,6 +113,7 @@ struct tg_verdict {
     enum tg_verdict_kind kind;
     enum tg_why why;
     bool overtakes;       /* the grant passed the front: count it (tg_pass.front_seq names whom) */
+    bool by_others;       /* of LOAD: what holders take cannot explain it, others keep the machine busy */
     bool start_known;     /* of the front: the time at which it can start is known */
     uint64_t start_in_ms; /* how far that time lies ahead */
     uint64_t need;        /* numbers of the gate, see enum tg_why */

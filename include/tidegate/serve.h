@@ -75,17 +75,18 @@ int tg_engine_serve(struct tg_engine *engine, const char *path, const struct tg_
                     struct tg_server **ret_server);
 
 struct tg_serve_stats {
-    uint64_t accepted; /* connections that got a ring */
-    uint64_t refused;  /* that got none: no rule for the uid, too many, no memory */
-    uint64_t dropped;  /* that were ended by the server: they broke the protocol */
-    uint64_t gone;     /* that ended, for whatever reason */
-    uint64_t taken;    /* items read from clients' rings */
-    uint64_t invalid;  /* of them answered with a fault without reaching the engine */
-    uint64_t lost;     /* of them cancelled because their client was gone or the server stopped */
-    uint64_t rings;    /* times a client had to wake the server */
-    uint64_t sleeps;   /* times the server slept */
-    uint32_t clients;  /* connected now */
-    uint32_t leaving;  /* gone, but an item of theirs still runs */
+    uint64_t accepted;  /* connections that got a ring */
+    uint64_t refused;   /* that got none: no rule for the uid, too many, no memory */
+    uint64_t dropped;   /* that were ended by the server: they broke the protocol */
+    uint64_t gone;      /* that ended, for whatever reason */
+    uint64_t taken;     /* items read from clients' rings */
+    uint64_t invalid;   /* of them answered with a fault without reaching the engine */
+    uint64_t lost;      /* of them cancelled because their client was gone or the server stopped */
+    uint64_t rings;     /* times a client had to wake the server */
+    uint64_t sleeps;    /* times the server slept */
+    uint32_t clients;   /* connected now */
+    uint32_t leaving;   /* gone, but an item of theirs still runs */
+    uint64_t cancelled; /* of taken: cancelled because their client asked for it */
 };
 
 void tg_server_stats(struct tg_server *server, struct tg_serve_stats *ret_stats);

@@ -5,9 +5,12 @@
 
 #include <tidegate/abi.h>
 #include <tidegate/attach.h>
+#include <tidegate/compile.h>
 #include <tidegate/engine.h>
 #include <tidegate/hd.h>
+#include <tidegate/ir.h>
 #include <tidegate/launch.h>
+#include <tidegate/lower.h>
 #include <tidegate/policy.h>
 #include <tidegate/ring.h>
 #include <tidegate/serve.h>

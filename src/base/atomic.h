@@ -21,6 +21,7 @@
  * scheduler may let another thread go on. */
 void tg_explore_point(void);
 void tg_explore_yield(void);
+uint32_t tg_explore_thread(void); /* its threads are one to the system */
 #define TG_POINT() tg_explore_point()
 #else
 #define TG_POINT() ((void)0)

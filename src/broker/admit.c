@@ -145,22 +145,29 @@ static void answer_grant(struct tg_broker *b, struct tg_ticket *t)
     tg_admit_forget(b, t);
     if (peer)
         tg_peer_unblock(peer);
+    if (!t->acked)
+        tg_stopped_await_ack(b);
     if (t->acked) /* a run: its process becomes the command now; nothing more is said here */
         tg_peer_detach(t);
 }
 
-/* Books grants [0, n) one by one; false when the store refused. */
+/* Books grants [0, n) one by one; false when the store refused, or somebody was passed over. */
 static bool book(struct tg_broker *b, size_t n)
 {
+    bool whole = true;
     for (size_t i = 0; i < n; i++) {
         struct tg_grant *g = &b->grants[i];
         if (g->front && !g->front->saved && tg_life_save(b, g->front) != 0)
             return false;
+        if (tg_stopped_passed_over(b, g->ticket)) { /* the rest fits all the more */
+            whole = false;
+            continue;
+        }
         if (tg_life_grant(b, g) != 0)
             return false;
         answer_grant(b, g->ticket);
     }
-    return true;
+    return whole;
 }
 
 static void arm_recheck(struct tg_broker *b, uint64_t ms)
@@ -233,7 +240,8 @@ static void full_pass(struct tg_broker *b)
     if (again == UINT64_MAX)
         uv_timer_stop(&b->recheck_timer);
     else
-        tg_broker_arm(b, &b->recheck_timer, again);
+        arm_recheck(b,
+                    again); /* one that is due sooner stays: passes in a row must not put it off for ever */
 }
 
 /* The verdict on a waiter that the pass did not reach: nobody behind the front could be granted, so it is
@@ -306,6 +314,9 @@ const char *tg_admit_not_asked(const struct tg_broker *b, const struct tg_ticket
     if (t && t->on_hold) {
         why = "hold";
         text = "is on hold: keeps its place until it is resumed";
+    } else if (t && t->state == TG_PARKED && t->stopped) {
+        why = "stopped";
+        text = "its process is stopped: was passed over, keeps its place until it goes on";
     } else if (t && t->state == TG_PARKED) {
         why = "parked";
         text = "gave up waiting for now: keeps its place until it asks again";

@@ -11,13 +11,16 @@
  *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
  *   watch.c   death of owners as events
+ *   stopped.c processes that a signal has stopped
+ *   look.c    all processes looked at by a thread
  *   survivors.c  what commands leave behind; cancel.c: ending it all (survivors.h)
  *   adopt.c   the start: who of the store's tickets still lives
  *   ends.c    when holders end and waiters start, as far as run times are known
  *   status.c  what a person sees
  *
- * One thread. A handler changes tickets through life.c, which notes that a decision is due; loop.c runs one
- * decision after all events of an iteration have been handled (A5, S6).
+ * One thread, but for the looks of look.c, which share nothing. A handler changes tickets through life.c,
+ * which notes that a decision is due; loop.c runs one decision after all events of an iteration have been
+ * handled (A5, S6).
  */
 #ifndef TG_BROKER_BROKER_H
 #define TG_BROKER_BROKER_H
@@ -32,6 +35,7 @@
 #include "broker/metrics.h"
 #include "broker/queue.h"
 #include "broker/store.h"
+#include "machine/kept.h"
 #include "machine/root.h"
 #include "proto/frame.h"
 
@@ -52,15 +56,24 @@ struct tg_grant {
     enum tg_verdict_kind kind;
 };
 
-/* A ticket that ended but whose row the store would not move yet. */
+/* A ticket that ended but whose row has not been moved yet. */
 struct tg_ended {
     struct tg_ticket *ticket;
     enum tg_outcome outcome;
     int64_t status;
+    uint64_t since_ms; /* loop time */
     TAILQ_ENTRY(tg_ended) link;
 };
 
+/* A command that ended without a word on how. */
+#define TG_RECENT 1024u
+struct tg_recent {
+    uint64_t ticket;
+    uint64_t give_up_ms; /* loop time */
+};
+
 struct tg_broker;
+struct tg_look;
 struct tg_wait;
 
 struct tg_peer {
@@ -101,12 +114,18 @@ struct tg_broker {
     uv_timer_t sweep_timer;    /* peers in the middle of something */
     uv_timer_t checkpoint_timer;
     uv_timer_t idle_timer;
-    uv_timer_t waits_timer; /* ends whose status nobody has told yet */
+    uv_timer_t stopped_timer; /* who was passed over may have gone on */
+    uv_timer_t ended_timer;   /* ends whose row waits for the wrapper's word */
+    uv_timer_t outputs_timer; /* detached jobs write, and how much is bounded */
+    uv_timer_t waits_timer;   /* ends whose status nobody has told yet */
 
     struct tg_root root;
+    struct tg_kept kept; /* what every decision reads, open */
     char boot_id[TG_BOOT_ID_BYTES];
     char socket_path[108];
     int lock_fd;
+    int deaths_fd; /* the pidfds of all owners; watch.c */
+    uv_poll_t deaths;
     uv_fs_event_t socket_watch; /* of its directory; socket.c */
     uv_timer_t socket_timer;
     dev_t socket_dev; /* of the file we bound */
@@ -133,7 +152,9 @@ struct tg_broker {
     size_t in_bytes; /* of all peers */
     size_t out_bytes;
     TAILQ_HEAD(, tg_wait) waits;
-    uv_pipe_t turned_away; /* a connection that is closed at once: there is no memory for it */
+    struct tg_recent recent[TG_RECENT]; /* a ring of ends whose status may still come; ops_wait.c */
+    size_t n_recent;                    /* ever written */
+    uv_pipe_t turned_away;              /* a connection that is closed at once: there is no memory for it */
     bool turning_away;
     bool accept_due; /* another one stands in line for that */
     char read_buf[65536];
@@ -169,12 +190,16 @@ struct tg_broker {
     uint64_t measure_cost_ns; /* processor time of the last measurement */
 
     struct tg_metrics metrics;
+    uint32_t looks_left; /* of processes, to see whether they are stopped, in the answer that is being made */
 
     /* The store lags behind. */
     TAILQ_HEAD(, tg_ended) ended;
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+
+    struct tg_look *look;  /* under way, or NULL */
+    uint64_t looks_wanted; /* since the last one was started */
 
     uint64_t swept_ms;  /* the outputs of ended jobs; 0: not yet */
     uint64_t served_ms; /* when a message or a death was last handled */
@@ -255,10 +280,19 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
                 const char *code, const char *text);
 /* The same for what has happened already, whatever the store says. */
 void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text);
+/* Writes the ends that have happened since; without all, those whose wrapper is about to say how it was have
+ * a moment more. 0, or -errno: the store refuses, and is asked again later. */
+int tg_life_write_ended(struct tg_broker *b, bool all);
+/* How a command ended, whose end is not written yet: the ticket, which lives until that; NULL: there is none.
+ */
+const struct tg_ticket *tg_life_word(struct tg_broker *b, uint64_t id, int64_t status,
+                                     enum tg_outcome outcome, uint64_t peak_mb);
 /* A waiter, or a grant nobody heard of, gives up for now (A7). 0, or -errno and nothing has changed. */
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t);
 /* The same after the fact: the client is gone. */
 void tg_life_parked(struct tg_broker *b, struct tg_ticket *t);
+/* Who was passed over, being stopped, is a waiter again. */
+void tg_life_unpark(struct tg_broker *b, struct tg_ticket *t);
 /* Writes the ticket as it is; a refusal is made good later. */
 void tg_life_touch(struct tg_broker *b, struct tg_ticket *t);
 /* The client that waited for this ticket has gone. */
@@ -272,13 +306,27 @@ void tg_life_free(struct tg_broker *b, struct tg_ticket *t);
 
 /* ---- watch.c */
 
+/* Before the first watch. 0 or -errno. The descriptor is closed by who ends the loop. */
+int tg_watch_init(struct tg_broker *b);
 /* Makes the owner's death an event. 0; -ESRCH: it is dead. Without a descriptor (EMFILE, ...) the owner is
  * asked for at intervals instead, which status shows, and 0 is returned. */
 int tg_watch_start(struct tg_broker *b, struct tg_ticket *t);
+/* The same with a pidfd of the owner, which is taken over; always 0. */
+int tg_watch_take(struct tg_broker *b, struct tg_ticket *t, int fd);
 void tg_watch_stop(struct tg_ticket *t);
 /* Whether the owner has ended although the event has not been handled yet. */
 bool tg_watch_is_dead(struct tg_broker *b, const struct tg_ticket *t);
 void tg_watch_check_unknown(struct tg_broker *b);
+
+/* ---- stopped.c */
+
+/* Before a grant: when who waits for it is stopped, it is parked until it goes on, and true is returned. */
+bool tg_stopped_passed_over(struct tg_broker *b, struct tg_ticket *t);
+/* A grant waits for its acknowledgement. */
+void tg_stopped_await_ack(struct tg_broker *b);
+/* Whether the process of a ticket is stopped; reads /proc. */
+bool tg_stopped_is(const struct tg_broker *b, const struct tg_ticket *t);
+void tg_stopped_due(struct tg_broker *b);
 
 /* ---- survivors.c */
 
@@ -288,6 +336,8 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
 /* Watches none of them any more. */
 void tg_survivors_drop(struct tg_ticket *t);
 void tg_survivors_due(struct tg_broker *b);
+/* Before the loop sleeps: starts the look that has been asked for. */
+void tg_look_start(struct tg_broker *b);
 
 /* ---- cancel.c */
 
@@ -309,8 +359,10 @@ void tg_adopt_over(struct tg_broker *b);
 
 /* ---- status.c */
 
+/* Of so many tickets an answer says whether their processes are stopped. */
+#define TG_STATUS_LOOKS 256u
 /* A ticket, and the gates, as status shows them. */
-json_t *tg_status_ticket(const struct tg_ticket *t, uint64_t now_ms);
+json_t *tg_status_ticket(struct tg_broker *b, const struct tg_ticket *t, uint64_t now_ms);
 json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const struct tg_usage *u);
 /* The answer to status as a whole frame, in memory that the caller frees. 0 or -errno. */
 int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len);

@@ -84,6 +84,15 @@ static int set_load(struct tg_config *c, const char *value)
     return 0;
 }
 
+static int set_load_least(struct tg_config *c, const char *value)
+{
+    uint64_t n;
+    if (tg_parse_u64(value, 0, TG_SLOTS_MAX, &n))
+        return -EINVAL;
+    c->load_least = (uint32_t)n;
+    return 0;
+}
+
 static int set_mb(uint64_t *field, const char *value)
 {
     uint64_t mb;
@@ -184,6 +193,15 @@ static int set_output_keep(struct tg_config *c, const char *value)
     return 0;
 }
 
+static int set_output_max(struct tg_config *c, const char *value)
+{
+    uint64_t mb = 0;
+    if (strcmp(value, "off") != 0 && (tg_parse_size_mb(value, &mb) || mb == 0 || mb > TG_EST_MAX_MB))
+        return -EINVAL;
+    c->output_max_mb = mb;
+    return 0;
+}
+
 static int set_floor(struct tg_config *c, const char *value)
 {
     return set_mb(&c->floor_mb, value);
@@ -218,6 +236,11 @@ static void print_load(const struct tg_config *c, char *ret, size_t size)
         snprintf(ret, size, "%" PRIu64, c->load_limit_milli / 1000);
     else
         snprintf(ret, size, "%" PRIu64 ".%03" PRIu64, c->load_limit_milli / 1000, part);
+}
+
+static void print_load_least(const struct tg_config *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "%u", c->load_least);
 }
 
 static void print_floor(const struct tg_config *c, char *ret, size_t size)
@@ -283,6 +306,14 @@ static void print_output_keep(const struct tg_config *c, char *ret, size_t size)
     snprintf(ret, size, "%u", c->output_keep);
 }
 
+static void print_output_max(const struct tg_config *c, char *ret, size_t size)
+{
+    if (c->output_max_mb == 0)
+        snprintf(ret, size, "off");
+    else
+        snprintf(ret, size, "%" PRIu64, c->output_max_mb);
+}
+
 static void print_duration(uint64_t ms, char *ret, size_t size)
 {
     if (ms % 1000 == 0)
@@ -322,6 +353,8 @@ static const struct setting {
     {"slots", "a number from 0 to 1000000, or auto (the usable cores)", set_slots, print_slots},
     {"load", "a limit above 0 such as 2 or 1.5 (at most 1000000), auto (the usable cores), or off", set_load,
      print_load},
+    {"load-least", "a number from 0 to 1000000, of slots that are given whatever the load", set_load_least,
+     print_load_least},
     {"floor-mb", SIZE_RULE, set_floor, print_floor},
     {"backfill-mb", SIZE_RULE, set_backfill, print_backfill},
     {"budget-mb", SIZE_RULE ", for all estimates together, or off", set_budget, print_budget},
@@ -335,6 +368,8 @@ static const struct setting {
      set_idle_exit, print_idle_exit},
     {"output-keep", "a number from 0 to 100000, of ended detached jobs whose output stays", set_output_keep,
      print_output_keep},
+    {"output-max-mb", "a size in MB above 0, or with a suffix M, G or T, or off", set_output_max,
+     print_output_max},
     {"strict", "on (plain FIFO within a priority: no turns of the tenants, nobody passes) or off", set_strict,
      print_strict},
     {"ageing",
@@ -403,6 +438,7 @@ struct tg_gates tg_config_gates(const struct tg_config *config, unsigned cores)
                              .backfill_mb = config->backfill_mb,
                              .budget_mb = config->budget_mb,
                              .load_margin_milli = load == TG_LOAD_OFF ? 0 : tg_load_margin(load),
+                             .load_least_slots = config->load_least,
                              .pressure_memory = config->pressure_memory,
                              .pressure_cpu = config->pressure_cpu,
                              .strict = config->strict};

@@ -19,6 +19,7 @@ struct tg_config {
     uint32_t slots;  /* 0: admit nobody, everybody waits */
     enum tg_load_gate load;
     uint64_t load_limit_milli;
+    uint32_t load_least; /* so many slots are given whatever the load */
     uint64_t floor_mb;
     uint64_t backfill_mb;
     uint32_t overtake_bound; /* how often the front may be passed (A3) */
@@ -26,16 +27,17 @@ struct tg_config {
     uint64_t default_mb;
     uint32_t pressure_memory; /* hundredths of a percent; 0: off */
     uint32_t pressure_cpu;
-    bool zfs_arc;          /* what ZFS would give back counts as available (M5) */
-    uint64_t idle_exit_ms; /* 0: never */
-    uint32_t output_keep;  /* of how many ended detached jobs the output stays */
-    bool drain;            /* nobody is admitted; everybody keeps his place */
-    bool strict;           /* plain FIFO within a priority: no turns of the tenants, no backfill */
-    uint64_t ageing_ms;    /* a waiter gains a level each time it has waited so long; 0: never */
+    bool zfs_arc;           /* what ZFS would give back counts as available (M5) */
+    uint64_t idle_exit_ms;  /* 0: never */
+    uint32_t output_keep;   /* of how many ended detached jobs the output stays */
+    uint64_t output_max_mb; /* a detached job's output is cut there; 0: off */
+    bool drain;             /* nobody is admitted; everybody keeps his place */
+    bool strict;            /* plain FIFO within a priority: no turns of the tenants, no backfill */
+    uint64_t ageing_ms;     /* a waiter gains a level each time it has waited so long; 0: never */
 };
 
 #define TG_CONFIG_VALUE_BYTES 32u
-#define TG_CONFIG_KEYS 15u
+#define TG_CONFIG_KEYS 17u
 
 /* The name of key 0 .. TG_CONFIG_KEYS - 1, in the order they are shown; NULL past them. */
 const char *tg_config_key(unsigned index);

@@ -86,6 +86,13 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
             snprintf(ret + used, size - used, " (the gate closed at %" PRIu64 ".%02" PRIu64 ")",
                      v->need / 1000, v->need % 1000 / 10);
         }
+        if (v->by_others) {
+            size_t used = strlen(ret);
+            snprintf(
+                ret + used, size - used,
+                "; that is the work of others than those who hold (config load-least N: N slots whatever "
+                "the load)");
+        }
         break;
     case TG_WHY_PRESSURE_MEMORY:
     case TG_WHY_PRESSURE_CPU:
@@ -135,7 +142,7 @@ static void gate(const struct tg_verdict *v, char *ret, size_t size)
 
 void tg_explain_wait(const struct tg_verdict *v, uint64_t ahead, char *ret, size_t size)
 {
-    char text[256] = "waits";
+    char text[320] = "waits";
     gate(v, text, sizeof(text));
     if (v->start_known) {
         char start[32];

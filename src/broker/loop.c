@@ -99,9 +99,26 @@ static void on_checkpoint(uv_timer_t *timer)
         tg_store_checkpoint(b->store);
 }
 
+static void on_stopped(uv_timer_t *timer)
+{
+    tg_stopped_due(timer->data);
+}
+
+static void on_outputs(uv_timer_t *timer)
+{
+    tg_outputs_due(timer->data);
+}
+
 static void on_waits(uv_timer_t *timer)
 {
     tg_waits_due(timer->data);
+}
+
+static void on_ended(uv_timer_t *timer)
+{
+    struct tg_broker *b = timer->data;
+    if (!b->store_failing)
+        (void)tg_life_write_ended(b, true);
 }
 
 static void timer_init(struct tg_broker *b, uv_timer_t *timer)
@@ -120,6 +137,8 @@ void tg_broker_arm(struct tg_broker *b, uv_timer_t *timer, uint64_t after_ms)
         {&b->store_timer, on_store},           {&b->kill_timer, on_kill},
         {&b->sweep_timer, on_sweep},           {&b->liveness_timer, on_liveness},
         {&b->checkpoint_timer, on_checkpoint}, {&b->waits_timer, on_waits},
+        {&b->stopped_timer, on_stopped},       {&b->ended_timer, on_ended},
+        {&b->outputs_timer, on_outputs},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].timer == timer)
@@ -158,6 +177,8 @@ void tg_broker_mind_idle(struct tg_broker *b)
 
 void tg_broker_stop(struct tg_broker *b)
 {
+    if (b->store && !b->store_failing)
+        (void)tg_life_write_ended(b, true);
     b->stopping = true;
     uv_stop(&b->loop);
 }
@@ -179,10 +200,18 @@ static void mind_log(struct tg_broker *b)
         tg_broker_arm(b, &b->checkpoint_timer, CHECKPOINT_AFTER_MS);
 }
 
+/* The decision, and then what it need not wait for. */
+static void decide(struct tg_broker *b)
+{
+    tg_admit_settle(b);
+    if (!b->store_failing)
+        (void)tg_life_write_ended(b, false);
+}
+
 static void on_check(uv_check_t *check)
 {
     struct tg_broker *b = check->data;
-    tg_admit_settle(b);
+    decide(b);
     tg_growth_mind(b);
     mind_log(b);
 }
@@ -197,7 +226,8 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct tg_broker *b = prepare->data;
     tg_peers_work(b);
-    tg_admit_settle(b);
+    tg_look_start(b);
+    decide(b);
     tg_growth_mind(b);
     if (TAILQ_EMPTY(&b->more) && !b->pass_due)
         uv_idle_stop(&b->more_work);
@@ -214,7 +244,8 @@ static void loop_init(struct tg_broker *b)
     tg_socket_init(b);
     uv_timer_t *timers[] = {&b->recheck_timer,  &b->adopt_timer, &b->store_timer,      &b->kill_timer,
                             &b->liveness_timer, &b->sweep_timer, &b->checkpoint_timer, &b->idle_timer,
-                            &b->sample_timer,   &b->waits_timer};
+                            &b->sample_timer,   &b->waits_timer, &b->stopped_timer,    &b->ended_timer,
+                            &b->outputs_timer};
     for (size_t i = 0; i < sizeof(timers) / sizeof(timers[0]); i++)
         timer_init(b, timers[i]);
     uv_prepare_init(&b->loop, &b->prepare);
@@ -305,6 +336,11 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         snprintf(why, size, "the boot id cannot be read: %s", strerror(-err));
         return err;
     }
+    err = tg_watch_init(b);
+    if (err) {
+        snprintf(why, size, "deaths cannot be watched: %s", strerror(-err));
+        return err;
+    }
     tg_fault_point("start.locked");
     err = open_store(b, o, why, size);
     if (err)
@@ -319,6 +355,7 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         return err;
     }
     tg_outputs_sweep(b);
+    tg_outputs_mind(b);
     err = tg_socket_open(b);
     tg_fault_point("start.listening");
     if (err)
@@ -368,6 +405,8 @@ static void tear_down(struct tg_broker *b)
     if (b->lock_fd >= 0)
         close(b->lock_fd);
     close_loop(b);
+    if (b->deaths_fd >= 0)
+        close(b->deaths_fd);
     struct tg_ended *e;
     while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
         TAILQ_REMOVE(&b->ended, e, link);
@@ -378,6 +417,7 @@ static void tear_down(struct tg_broker *b)
     free(b->fresh);
     free(b->grants);
     tg_ends_done(&b->ends);
+    tg_kept_done(&b->kept);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)
@@ -388,9 +428,10 @@ int tg_broker_run(const struct tg_broker_options *options)
     struct tg_broker *b = calloc(1, sizeof(*b));
     if (!b)
         return -ENOMEM;
-    b->root.prefix = options->machine_root;
+    b->root = (struct tg_root){.prefix = options->machine_root, .kept = &b->kept};
     b->liveness_ms = options->liveness_ms;
     b->lock_fd = -1;
+    b->deaths_fd = -1;
     b->recheck_ms = RECHECK_FIRST_MS;
     b->started_ms = tg_clock_boot_ms();
     TAILQ_INIT(&b->peers);

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "broker/ops.h"
+#include "broker/waits.h"
 
 /* Upper edges, in ns: 50 us to 1 s. */
 static const uint64_t edges[TG_METRICS_BUCKETS] = {50000,    100000,   250000,    500000,
@@ -88,6 +89,7 @@ char *tg_metrics_text(const struct tg_broker *b)
     put_gauge(out, "tidegate_on_hold", "Tickets that wait and are on hold.", q->n_aside);
     put_gauge(out, "tidegate_parked", "Tickets whose client gave up for now.", q->n_parked);
     put_gauge(out, "tidegate_holders", "Tickets that are admitted and have not ended.", q->n_holders);
+    put_gauge(out, "tidegate_waits", "Calls that wait for others' tickets to end.", tg_waits_count(b));
     put_admitted(out, &b->metrics);
     put_head(out, "tidegate_ended_total", "counter", "Tickets that ended since this broker started.");
     fprintf(out, "tidegate_ended_total %" PRIu64 "\n", b->metrics.ended);

@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "broker/growth.h"
 #include "broker/log.h"
+#include "broker/outputs.h"
 #include "broker/waits.h"
 
 json_t *tg_ops_usage(const char *op, const char *rule)
@@ -63,11 +65,22 @@ static json_t *op_ack(struct tg_broker *b, struct tg_peer *peer, const json_t *m
     json_decref(error); /* there is no reply to ack */
     if (!t || t->state != TG_HOLD || t->acked)
         return NULL;
+    tg_fault_point("ack.before"); /* the client has sent it, and nothing has come of it */
     t->acked = true;
     if (t->peer == peer)
         tg_peer_detach(t);
     tg_life_touch(b, t);
     return NULL;
+}
+
+/* Perhaps because it was stopped when its turn came: then it gives up by itself now. */
+static json_t *parked_already(struct tg_ticket *t, const struct tg_peer *peer)
+{
+    if (t->stopped && t->peer == peer) {
+        t->stopped = false;
+        tg_peer_detach(t);
+    }
+    return tg_ops_state_reply("PARKED");
 }
 
 static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
@@ -78,7 +91,7 @@ static json_t *op_park(struct tg_broker *b, struct tg_peer *peer, const json_t *
         return error;
     /* Another connection waits for it now: this one's giving up concerns nobody else. */
     if (t->state == TG_PARKED || (t->peer && t->peer != peer))
-        return tg_ops_state_reply("PARKED");
+        return parked_already(t, peer);
     if (t->state == TG_HOLD)
         return tg_ops_hold_reply(b, t, NULL);
     if (tg_life_park(b, t) != 0)
@@ -137,6 +150,7 @@ static json_t *set_config(struct tg_broker *b, const char *key, const char *valu
     b->config = changed;
     tg_queue_set_heavy(&b->queue, changed.backfill_mb);
     tg_queue_set_order(&b->queue, changed.strict, changed.ageing_ms);
+    tg_outputs_mind(b);
     b->pass_due = true;
     return config_reply(&b->config, key);
 }
@@ -210,6 +224,8 @@ void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *mess
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;
     }
+    if (!b->store_failing && strcmp(op, "done") != 0) /* it may ask for what has just ended */
+        (void)tg_life_write_ended(b, true);
     json_t *error = tg_ops_other_store(b, message);
     if (error) {
         if (strcmp(op, "ack") == 0) /* which is never answered */

@@ -16,6 +16,7 @@
 #include "base/parse.h"
 #include "broker/explain.h"
 #include "broker/learn.h"
+#include "broker/survivors.h"
 #include "proto/fields.h"
 
 struct request {
@@ -33,6 +34,7 @@ struct request {
     bool reaper; /* its parent adopts the orphans of its tree */
     bool detached;
     struct tg_kin kin;
+    int owner_fd;       /* a pidfd of the owner, or -1 */
     const char *parent; /* borrowed from the message, or NULL */
     const char *key;    /* "": none */
     bool tell_existing; /* that key in use: say by whom, instead of refusing */
@@ -166,6 +168,8 @@ static void request_done(struct request *r)
 {
     free(r->cmd);
     free(r->cwd);
+    if (r->owner_fd >= 0)
+        close(r->owner_fd);
 }
 
 /* The owner's identity, and that it is the caller's to name. */
@@ -173,7 +177,7 @@ static int find_owner(struct tg_broker *b, const struct tg_peer *peer, struct re
                       struct tg_owner *ret, json_t **ret_error)
 {
     uid_t uid;
-    int err = tg_owner_and_kin(&b->root, r->pid, ret, &r->kin);
+    int err = tg_owner_open(&b->root, r->pid, ret, &r->kin, &r->owner_fd);
     if (!err && geteuid() != 0 && peer->uid != 0)
         err = tg_proc_uid(&b->root, r->pid, &uid) ? -ESRCH : uid == peer->uid ? 0 : -EPERM;
     if (!err)
@@ -209,6 +213,9 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     /* Its command has just ended: does the caller's tree keep it? Who keeps a ticket must not wait for it. */
     if (!t->main_ended && tg_watch_is_dead(b, t))
         tg_survivors_main_ended(b, t, -1);
+    t = tg_queue_by_id(&b->queue, id);
+    if (t && t->look != TG_LOOK_NO)
+        tg_survivors_settle(b, t);
     return tg_queue_by_id(&b->queue, id);
 }
 
@@ -361,6 +368,7 @@ static json_t *resume(struct tg_broker *b, struct tg_peer *peer, struct request 
     t->max_conc = row.max_conc;
     t->strict = row.strict;
     set_family(t, r);
+    t->stopped = false;
     tg_queue_set_request(&b->queue, t, r->prio, r->estimate.est_mb, r->slots);
     if (t->state != TG_WAIT)
         tg_queue_set_state(&b->queue, t, TG_WAIT);
@@ -395,7 +403,9 @@ static json_t *enqueue(struct tg_broker *b, struct tg_peer *peer, struct request
     set_family(t, r);
     t->asked_boot_ms = tg_clock_boot_ms();
     t->asked_wall_ms = tg_clock_wall_ms();
-    if (tg_watch_start(b, t) == -ESRCH) {
+    int fd = r->owner_fd;
+    r->owner_fd = -1;
+    if (fd >= 0 ? tg_watch_take(b, t, fd) : tg_watch_start(b, t)) {
         tg_ticket_free(t);
         return tg_error_reply(TG_ERR_USAGE, "admit: process %d has just ended", (int)r->pid);
     }
@@ -464,7 +474,7 @@ static json_t *decide(struct tg_broker *b, struct tg_peer *peer, struct request 
 
 void tg_ops_admit(struct tg_broker *b, struct tg_peer *peer, const json_t *message)
 {
-    struct request r = {0};
+    struct request r = {.owner_fd = -1};
     json_t *reply = NULL;
     int err = read_kind(message, &r, &reply);
     if (!err)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "broker/growth.h"
+#include "broker/survivors.h"
 #include "broker/waits.h"
 
 #define GRACE_MS 5000u
@@ -62,6 +63,11 @@ static json_t *done_late(struct tg_broker *b, const struct word *w)
 {
     struct tg_filled filled;
     enum tg_outcome outcome = tg_outcome_of_status((int64_t)w->status, w->oom);
+    const struct tg_ticket *t = tg_life_word(b, w->id, (int64_t)w->status, outcome, w->peak_mb);
+    if (t) {
+        tg_waits_status(b, w->id, outcome, (int64_t)w->status);
+        return done_reply(0, t->peak_mb, t->est_mb);
+    }
     if (tg_store_fill_status(b->store, w->id, (int64_t)w->status, outcome, w->peak_mb, &filled) != 0)
         return tg_ops_store_refused(b);
     if (filled.found)
@@ -97,6 +103,9 @@ json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
         tg_life_touch(b, t);
     else
         tg_survivors_main_ended(b, t, w.left_known ? (int)w.left : -1);
+    t = tg_queue_by_id(&b->queue, w.id);
+    if (t && t->look != TG_LOOK_NO) /* the answer says whether the ticket goes on */
+        tg_survivors_settle(b, t);
     return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
 }
 
@@ -118,6 +127,19 @@ static json_t *release_one(struct tg_broker *b, struct tg_peer *peer, const json
     return released_reply(1);
 }
 
+/* The command of that number has ended, what it started keeps its ticket: the number names nobody any more,
+ * but whoever read it in status is told which ticket it is. */
+static json_t *release_nobody(const struct tg_broker *b, pid_t pid)
+{
+    const struct tg_queue *q = &b->queue;
+    json_t *reply = released_reply(0);
+    for (size_t i = 0; i < q->n_holders; i++) {
+        if (q->holders[i]->main_ended && q->holders[i]->owner.pid == pid)
+            json_object_set_new(reply, "left", json_integer((json_int_t)q->holders[i]->id));
+    }
+    return reply;
+}
+
 json_t *tg_op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
 {
     int64_t pid;
@@ -127,7 +149,7 @@ json_t *tg_op_release(struct tg_broker *b, struct tg_peer *peer, const json_t *m
         return tg_ops_usage("release", "pid must be a process number above 1");
     struct tg_ticket *t = tg_queue_by_pid(&b->queue, (pid_t)pid);
     if (!t)
-        return released_reply(0);
+        return release_nobody(b, (pid_t)pid);
     if (!tg_ops_may_touch(peer, t))
         return tg_error_reply(TG_ERR_DENIED, "the ticket of process %d belongs to user %u", (int)pid,
                               (unsigned)t->uid);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "broker/waits.h"
 
@@ -87,10 +88,12 @@ static void settle(struct tg_wait *w, struct one *o, int64_t status)
     w->left--;
 }
 
-static void arm(struct tg_broker *b)
+static void arm(struct tg_broker *b, uint64_t at_ms)
 {
-    if (!uv_is_active((uv_handle_t *)&b->waits_timer))
-        tg_broker_arm(b, &b->waits_timer, STATUS_WAIT_MS);
+    uint64_t now = tg_broker_now_ms(b);
+    uint64_t in = at_ms > now ? at_ms - now : 0;
+    if (!uv_is_active((uv_handle_t *)&b->waits_timer) || uv_timer_get_due_in(&b->waits_timer) > in)
+        tg_broker_arm(b, &b->waits_timer, in);
 }
 
 /* Whether the wrapper of a command may still say how it ended. */
@@ -125,6 +128,9 @@ static struct one **find(const struct tg_wait *w, uint64_t ticket)
 void tg_waits_ended(struct tg_broker *b, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status)
 {
     bool later = status < 0 && word_may_come(t->kind, outcome, t->held_boot_ms > 0);
+    if (later)
+        b->recent[b->n_recent++ % TG_RECENT] =
+            (struct tg_recent){t->id, tg_broker_now_ms(b) + STATUS_WAIT_MS};
     struct tg_wait *next;
     for (struct tg_wait *w = TAILQ_FIRST(&b->waits); w; w = next) {
         next = TAILQ_NEXT(w, link);
@@ -136,7 +142,7 @@ void tg_waits_ended(struct tg_broker *b, const struct tg_ticket *t, enum tg_outc
             if (!later)
                 settle(w, *at, status);
             else
-                arm(b);
+                arm(b, (*at)->give_up_ms);
         }
         answer_if_over(w);
     }
@@ -184,17 +190,29 @@ struct from_history {
     struct one *one;
 };
 
+/* Until when the word on a ticket that has ended is awaited, in loop time. How long ago it ended this broker
+ * knows itself, by a clock that nobody sets (U13). What ended under a former one ended before this one
+ * started. */
+static uint64_t give_up_ms(struct tg_broker *b, uint64_t ticket)
+{
+    size_t n = b->n_recent < TG_RECENT ? b->n_recent : TG_RECENT;
+    for (size_t i = 1; i <= n; i++) {
+        const struct tg_recent *r = &b->recent[(b->n_recent - i) % TG_RECENT];
+        if (r->ticket == ticket)
+            return r->give_up_ms;
+    }
+    uint64_t age_ms = tg_sat_sub_u64(tg_clock_boot_ms(), b->started_ms);
+    return tg_broker_now_ms(b) + tg_sat_sub_u64(STATUS_WAIT_MS, age_ms);
+}
+
 static bool take_row(void *ctx, const struct tg_history *h)
 {
     struct from_history *f = ctx;
-    uint64_t now = tg_clock_wall_ms();
-    uint64_t since = now > h->ended_wall_ms ? now - h->ended_wall_ms : 0;
-    bool later =
-        h->status < 0 && since < STATUS_WAIT_MS && word_may_come(h->kind, h->outcome, h->held_wall_ms > 0);
+    bool may_come = h->status < 0 && word_may_come(h->kind, h->outcome, h->held_wall_ms > 0);
+    f->one->give_up_ms = may_come ? give_up_ms(f->broker, h->id) : 0;
     f->one->outcome = h->outcome;
     f->one->status = h->status;
-    f->one->stage = later ? ENDED : KNOWN;
-    f->one->give_up_ms = tg_broker_now_ms(f->broker) + STATUS_WAIT_MS;
+    f->one->stage = f->one->give_up_ms > tg_broker_now_ms(f->broker) ? ENDED : KNOWN;
     return false;
 }
 
@@ -278,7 +296,7 @@ static json_t *begin_wait(struct tg_broker *b, struct tg_peer *peer, const json_
             error = look_up(b, o);
         w->left += o->stage != KNOWN;
         if (o->stage == ENDED)
-            arm(b);
+            arm(b, o->give_up_ms);
     }
     if (!error) {
         qsort(w->by_ticket, w->n, sizeof(struct one *), compare);
@@ -302,16 +320,13 @@ static json_t *begin_wait(struct tg_broker *b, struct tg_peer *peer, const json_
 /* ---- everybody */
 
 struct own {
-    struct tg_broker *broker;
-    json_t *set; /* tickets of the caller's ancestors */
+    json_t *set; /* the caller and its ancestors */
 };
 
 static bool note_own(void *ctx, pid_t pid)
 {
     struct own *o = ctx;
-    const struct tg_ticket *t = tg_queue_by_pid(&o->broker->queue, pid);
-    if (t)
-        json_array_append_new(o->set, json_integer((json_int_t)t->id));
+    json_array_append_new(o->set, json_integer(pid));
     return false;
 }
 
@@ -320,22 +335,28 @@ static void put_tickets(json_t *list, const json_t *own, struct tg_ticket *const
     for (size_t i = 0; i < n; i++) {
         bool is_own = false;
         for (size_t k = 0; k < json_array_size(own); k++)
-            is_own |= (uint64_t)json_integer_value(json_array_get(own, k)) == tickets[i]->id;
+            is_own |= json_integer_value(json_array_get(own, k)) == tickets[i]->owner.pid &&
+                      !tickets[i]->main_ended; /* then the number is somebody else's by now */
         if (tickets[i]->saved && !is_own)
             json_array_append_new(list, json_integer((json_int_t)tickets[i]->id));
     }
 }
 
-/* All that hold or wait, on hold or not; the parked ones ask for nothing at present. */
+/* All that hold or wait, on hold or not; the parked ones ask for nothing at present, unless they were passed
+ * over because they are stopped. */
 static json_t *list_all(struct tg_broker *b, const struct tg_peer *peer)
 {
     const struct tg_queue *q = &b->queue;
-    struct own own = {b, json_array()};
+    struct own own = {json_array()};
     json_t *list = json_array();
     tg_proc_walk_up(&b->root, peer->pid, note_own, &own);
     put_tickets(list, own.set, q->holders, q->n_holders);
     put_tickets(list, own.set, q->waiters, q->n_waiters);
     put_tickets(list, own.set, q->aside, q->n_aside);
+    for (size_t i = 0; i < q->n_parked; i++) {
+        if (q->parked[i]->stopped)
+            put_tickets(list, own.set, q->parked + i, 1);
+    }
     json_decref(own.set);
     return json_pack("{s:b,s:o}", "ok", 1, "tickets", list);
 }
@@ -352,4 +373,13 @@ json_t *tg_op_wait(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
     if (json_array_size(ids) < 1 || json_array_size(ids) > TICKETS_MAX)
         return tg_ops_usage("wait", "tickets must be a list of 1 to 1000 numbers of tickets");
     return begin_wait(b, peer, ids, now);
+}
+
+size_t tg_waits_count(const struct tg_broker *b)
+{
+    const struct tg_wait *w;
+    size_t n = 0;
+    TAILQ_FOREACH(w, &b->waits, link)
+    n++;
+    return n;
 }

@@ -31,6 +31,7 @@ static void set_number(json_t *object, const char *key, uint64_t value)
 
 /* One look over the queue, as the decision has it. */
 struct look {
+    struct tg_broker *broker;
     const struct tg_ticket *wanted;
     struct tg_verdict verdict;
     size_t ahead;
@@ -43,7 +44,7 @@ static bool visit(void *ctx, struct tg_ticket *t, const struct tg_verdict *v, si
     struct look *l = ctx;
     if (t != l->wanted) {
         if (l->list && json_array_size(l->list) < LIST_MAX)
-            json_array_append_new(l->list, tg_status_ticket(t, l->now_ms));
+            json_array_append_new(l->list, tg_status_ticket(l->broker, t, l->now_ms));
         return true;
     }
     l->verdict = *v;
@@ -124,8 +125,8 @@ static int by_share(const void *a, const void *b)
 }
 
 /* Those who hold what is short, the largest first. */
-static int set_holders(const struct tg_broker *b, json_t *reply, enum tg_why why,
-                       const struct tg_gates *gates, uint64_t now_ms)
+static int set_holders(struct tg_broker *b, json_t *reply, enum tg_why why, const struct tg_gates *gates,
+                       uint64_t now_ms)
 {
     const struct tg_queue *q = &b->queue;
     struct holder *all = calloc(q->n_holders + 1, sizeof(*all));
@@ -142,7 +143,7 @@ static int set_holders(const struct tg_broker *b, json_t *reply, enum tg_why why
     }
     qsort(all, n, sizeof(*all), by_share);
     for (size_t i = 0; i < n && i < LIST_MAX; i++)
-        json_array_append_new(list, tg_status_ticket(all[i].ticket, now_ms));
+        json_array_append_new(list, tg_status_ticket(b, all[i].ticket, now_ms));
     free(all);
     set(reply, "holders", list);
     set_number(reply, "n_holders", n);
@@ -160,7 +161,7 @@ static json_t *begin(uint64_t id, const char *state, const char *why, const char
 static void explain_blocker(struct tg_broker *b, const struct tg_gates *gates, const struct tg_usage *usage,
                             json_t *reply, struct tg_verdict *v)
 {
-    struct look l = {.wanted = tg_queue_by_id(&b->queue, v->blocker)};
+    struct look l = {.broker = b, .wanted = tg_queue_by_id(&b->queue, v->blocker)};
     char text[400];
     set(reply, "blocker", json_null());
     if (v->blocker == 0 || !l.wanted)
@@ -178,7 +179,7 @@ static json_t *waiting(struct tg_broker *b, const struct tg_ticket *t)
 {
     struct tg_gates gates = tg_admit_gates(b);
     struct tg_usage usage;
-    struct look l = {.wanted = t, .list = json_array(), .now_ms = tg_clock_boot_ms()};
+    struct look l = {.broker = b, .wanted = t, .list = json_array(), .now_ms = tg_clock_boot_ms()};
     char verdict[400];
     const char *text = verdict;
     if (b->queue.n_holders > 0)
@@ -191,7 +192,7 @@ static json_t *waiting(struct tg_broker *b, const struct tg_ticket *t)
         tg_queue_settle(&b->queue, l.now_ms);
         l.ahead = tg_queue_ahead(&b->queue, t);
         for (size_t i = 0; i < l.ahead && i < LIST_MAX; i++)
-            json_array_append_new(l.list, tg_status_ticket(b->queue.waiters[i], l.now_ms));
+            json_array_append_new(l.list, tg_status_ticket(b, b->queue.waiters[i], l.now_ms));
     }
     struct tg_verdict v = why ? (struct tg_verdict){0} : l.verdict;
     if (!why) {
@@ -210,7 +211,7 @@ static json_t *waiting(struct tg_broker *b, const struct tg_ticket *t)
     explain_blocker(b, &gates, &usage, reply, &v);
     int err = set_holders(b, reply, v.why, &gates, l.now_ms);
     set(reply, "gates", tg_status_gates(b, &gates, &usage));
-    json_t *job = tg_status_ticket(t, l.now_ms);
+    json_t *job = tg_status_ticket(b, t, l.now_ms);
     set(job, "expected_start_ms", start_known ? json_integer((json_int_t)start_in_ms) : json_null());
     set(reply, "job", job);
     if (!err)
@@ -219,7 +220,7 @@ static json_t *waiting(struct tg_broker *b, const struct tg_ticket *t)
     return tg_error_reply(TG_ERR_STORE, "out of memory");
 }
 
-static json_t *admitted(const struct tg_ticket *t)
+static json_t *admitted(struct tg_broker *b, const struct tg_ticket *t)
 {
     char text[200];
     uint64_t now_ms = tg_clock_boot_ms();
@@ -228,7 +229,7 @@ static json_t *admitted(const struct tg_ticket *t)
              tg_sat_sub_u64(now_ms, t->held_boot_ms) / 1000, tg_verdict_kind_name(t->verdict),
              tg_sat_sub_u64(t->held_boot_ms, t->asked_boot_ms));
     json_t *reply = begin(t->id, "HOLD", "none", text);
-    set(reply, "job", tg_status_ticket(t, now_ms));
+    set(reply, "job", tg_status_ticket(b, t, now_ms));
     return reply;
 }
 
@@ -258,8 +259,9 @@ json_t *tg_op_why(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
     if (tg_field_u64(m, "ticket", 1, INT64_MAX, &id))
         return tg_ops_usage("why", "ticket must be the number of a ticket");
     const struct tg_ticket *t = tg_queue_by_id(&b->queue, id);
+    b->looks_left = TG_STATUS_LOOKS;
     if (t)
-        return t->state == TG_HOLD ? admitted(t) : waiting(b, t);
+        return t->state == TG_HOLD ? admitted(b, t) : waiting(b, t);
     int err = tg_store_history_find(b->store, id, take_ended, &reply);
     if (reply)
         return reply;

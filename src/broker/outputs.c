@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "broker/log.h"
 #include "proto/paths.h"
 
 #define SWEEP_PAUSE_MS 1000u
@@ -130,4 +131,59 @@ void tg_outputs_ended(struct tg_broker *b)
     uint64_t now = tg_broker_now_ms(b);
     if (b->swept_ms == 0 || now - b->swept_ms >= SWEEP_PAUSE_MS)
         tg_outputs_sweep(b);
+}
+
+/* ---- how long one may be */
+
+#define CUT_PAUSE_MS 1000u
+
+/* The job appends, and so does the note: what comes after a cut stands behind it until the next one. */
+static void cut_file(int folder, uint64_t id, uint64_t max_mb)
+{
+    char name[24], note[128];
+    struct stat st;
+    off_t max = (off_t)(max_mb << 20);
+    snprintf(name, sizeof(name), "%llu", (unsigned long long)id);
+    int n = snprintf(note, sizeof(note),
+                     "\ntidegate: cut here: the output is longer than %llu MB (config output-max-mb)\n",
+                     (unsigned long long)max_mb);
+    int fd = openat(folder, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > max + n && ftruncate(fd, max) == 0 &&
+        write(fd, note, (size_t)n) < 0)
+        tg_log("the output of ticket %llu was cut, without a note: %s", (unsigned long long)id,
+               strerror(errno));
+    close(fd);
+}
+
+void tg_outputs_cut(const struct tg_broker *b, const struct tg_ticket *t)
+{
+    DIR *dir = b->config.output_max_mb > 0 && t->detached ? open_folder(b) : NULL;
+    if (!dir)
+        return;
+    cut_file(dirfd(dir), t->id, b->config.output_max_mb);
+    closedir(dir);
+}
+
+static bool any_detached(const struct tg_broker *b)
+{
+    for (size_t i = 0; i < b->queue.n_holders; i++) {
+        if (b->queue.holders[i]->detached)
+            return true;
+    }
+    return false;
+}
+
+void tg_outputs_mind(struct tg_broker *b)
+{
+    if (b->config.output_max_mb > 0 && !uv_is_active((uv_handle_t *)&b->outputs_timer) && any_detached(b))
+        tg_broker_arm(b, &b->outputs_timer, CUT_PAUSE_MS);
+}
+
+void tg_outputs_due(struct tg_broker *b)
+{
+    for (size_t i = 0; i < b->queue.n_holders; i++)
+        tg_outputs_cut(b, b->queue.holders[i]);
+    tg_outputs_mind(b);
 }

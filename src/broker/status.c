@@ -61,6 +61,7 @@ static json_t *load_object(struct tg_broker *b, const struct tg_gates *g, const 
         set(load, "now", milli(known ? now.effective_milli : 0, known));
     set(load, "one_minute", milli(known ? now.one_minute_milli : 0, known));
     set(load, "closed", json_boolean(on && u->load_closed));
+    set_number(load, "least_slots", g->load_least_slots);
     set(load, "opens_below", milli(tg_sat_sub_u64(g->load_limit_milli, g->load_margin_milli), on));
     return load;
 }
@@ -107,8 +108,19 @@ json_t *tg_status_gates(struct tg_broker *b, const struct tg_gates *g, const str
     return gates;
 }
 
+/* Of the first TG_STATUS_LOOKS of an answer; of the others it is not known: ten thousand looks take long. */
+static json_t *stopped(struct tg_broker *b, const struct tg_ticket *t)
+{
+    if (t->stopped)
+        return json_true();
+    if (b->looks_left == 0)
+        return json_null();
+    b->looks_left--;
+    return json_boolean(tg_stopped_is(b, t));
+}
+
 /* What holders and waiters have in common. */
-static json_t *ticket_object(const struct tg_ticket *t)
+static json_t *ticket_object(struct tg_broker *b, const struct tg_ticket *t)
 {
     json_t *o = json_object();
     set_number(o, "ticket", t->id);
@@ -129,13 +141,14 @@ static json_t *ticket_object(const struct tg_ticket *t)
     set_text(o, "cwd", t->cwd);
     set(o, "key", t->key[0] ? json_string_nocheck(t->key) : json_null());
     set_number(o, "asked_wall_ms", t->asked_wall_ms);
+    set(o, "stopped", stopped(b, t));
     set_text(o, "liveness", t->watch || t->main_ended ? "known" : "unknown");
     return o;
 }
 
-static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
+static json_t *holder_object(struct tg_broker *b, const struct tg_ticket *t, uint64_t now_ms)
 {
-    json_t *o = ticket_object(t);
+    json_t *o = ticket_object(b, t);
     set_number(o, "held_ms", tg_sat_sub_u64(now_ms, t->held_boot_ms));
     set_number(o, "waited_ms", tg_sat_sub_u64(t->held_boot_ms, t->asked_boot_ms));
     set_number(o, "resident_mb", t->resident_mb);
@@ -151,9 +164,9 @@ static json_t *holder_object(const struct tg_ticket *t, uint64_t now_ms)
     return o;
 }
 
-static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
+static json_t *waiter_object(struct tg_broker *b, const struct tg_ticket *t, uint64_t now_ms)
 {
-    json_t *o = ticket_object(t);
+    json_t *o = ticket_object(b, t);
     set_text(o, "state", tg_ticket_state_name(t->state));
     set_number(o, "waited_ms", tg_sat_sub_u64(now_ms, t->asked_boot_ms));
     set_number(o, "overtaken", t->overtaken);
@@ -162,9 +175,9 @@ static json_t *waiter_object(const struct tg_ticket *t, uint64_t now_ms)
     return o;
 }
 
-json_t *tg_status_ticket(const struct tg_ticket *t, uint64_t now_ms)
+json_t *tg_status_ticket(struct tg_broker *b, const struct tg_ticket *t, uint64_t now_ms)
 {
-    return t->state == TG_HOLD ? holder_object(t, now_ms) : waiter_object(t, now_ms);
+    return t->state == TG_HOLD ? holder_object(b, t, now_ms) : waiter_object(b, t, now_ms);
 }
 
 /* v: the verdict on it, when the policy is asked about it. */
@@ -200,7 +213,7 @@ static void put_others(struct tg_broker *b, struct tg_frame_writer *w, bool firs
 {
     static const struct tg_verdict none = {0};
     for (size_t i = 0; i < n; i++) {
-        json_t *o = waiter_object(list[i], now_ms);
+        json_t *o = waiter_object(b, list[i], now_ms);
         set_why(b, o, list[i], &none, tg_queue_ahead(&b->queue, list[i]));
         put_element(w, first && i == 0, o);
     }
@@ -217,7 +230,7 @@ static bool put_waiter(void *ctx, struct tg_ticket *t, const struct tg_verdict *
     struct waiters *ws = ctx;
     if (v->kind != TG_QUEUE && !tg_admit_not_asked(ws->broker, t, NULL))
         ws->broker->pass_due = true; /* the machine has changed since the last decision */
-    json_t *o = waiter_object(t, ws->now_ms);
+    json_t *o = waiter_object(ws->broker, t, ws->now_ms);
     set_why(ws->broker, o, t, v, ahead);
     put_element(ws->w, ahead == 0, o);
     return true;
@@ -269,6 +282,7 @@ int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len)
     if (b->queue.n_holders > 0)
         tg_admit_measure_if_due(b);
     tg_admit_usage(b, &gates, true, &usage);
+    b->looks_left = TG_STATUS_LOOKS;
     tg_frame_put_text(&w, "{\"ok\":true,\"status_version\":");
     tg_frame_put_json(&w, json_integer(STATUS_VERSION));
     tg_frame_put_text(&w, ",\"broker\":");
@@ -279,7 +293,7 @@ int tg_status_frame(struct tg_broker *b, uint8_t **ret_bytes, size_t *ret_len)
     tg_frame_put_json(&w, tg_status_gates(b, &gates, &usage));
     tg_frame_put_text(&w, ",\"holders\":[");
     for (size_t i = 0; i < b->queue.n_holders; i++)
-        put_element(&w, i == 0, holder_object(b->queue.holders[i], now_ms));
+        put_element(&w, i == 0, holder_object(b, b->queue.holders[i], now_ms));
     tg_frame_put_text(&w, "],\"waiters\":[");
     put_waiters(b, &w, &gates, &usage, now_ms);
     tg_frame_put_text(&w, "]}");

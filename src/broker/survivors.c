@@ -69,7 +69,7 @@ static void on_death(uv_poll_t *poll, int status, int events)
     struct tg_ticket *t = s->ticket;
     forget(s);
     if (!t->survivors && t->main_ended)
-        tg_survivors_settle(poll->loop->data, t);
+        tg_look_later(poll->loop->data, t);
 }
 
 static void look_again(struct tg_broker *b, struct tg_ticket *t, uint64_t ms)
@@ -224,17 +224,25 @@ struct tg_tree_want tg_survivors_want(const struct tg_ticket *t)
                                  .reaper = t->reaper};
 }
 
+/* What a look has found, if it has not failed. */
+static int take_or_say(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want,
+                       int err)
+{
+    if (!err)
+        err = tg_survivors_take(b, t, tree, want);
+    if (err)
+        tg_log("ticket %llu: its processes cannot be looked for: %s", (unsigned long long)t->id,
+               strerror(-err));
+    return err;
+}
+
 int tg_survivors_look(struct tg_broker *b, struct tg_ticket *t)
 {
     struct tg_tree tree = {0};
     struct tg_tree_want want = tg_survivors_want(t);
     int err = tg_tree_scan(&b->root, tg_store_uuid(b->store), &want, 1, getpid(), &tree);
-    if (!err)
-        err = tg_survivors_take(b, t, &tree, 0);
+    err = take_or_say(b, t, &tree, 0, err);
     tg_tree_done(&tree);
-    if (err)
-        tg_log("ticket %llu: its processes cannot be looked for: %s", (unsigned long long)t->id,
-               strerror(-err));
     return err;
 }
 
@@ -243,11 +251,11 @@ static void finish(struct tg_broker *b, struct tg_ticket *t)
     tg_life_ended(b, t, TG_OUTCOME_OWNER_DIED, "its owner has ended");
 }
 
-void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t)
+static void settle(struct tg_broker *b, struct tg_ticket *t, int err)
 {
     bool first = !t->main_kept;
     t->awaits_word = false;
-    int err = tg_survivors_look(b, t);
+    t->look = TG_LOOK_NO;
     if (!err && t->cancel)
         tg_cancel_tell(b, t);
     /* What nobody can find holds nothing. */
@@ -260,6 +268,17 @@ void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t)
         look_again(b, t, LATER_MS[t->n_looks++]);
     if (first)
         tg_life_touch(b, t);
+}
+
+void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t)
+{
+    settle(b, t, tg_survivors_look(b, t));
+}
+
+void tg_survivors_seen(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want,
+                       int err)
+{
+    settle(b, t, take_or_say(b, t, tree, want, err));
 }
 
 void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
@@ -282,8 +301,10 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
     if (left < 0 && t->reaper > 1 && !t->cancel) {
         t->awaits_word = true;
         look_again(b, t, WORD_MS);
-    } else {
+    } else if (left > 0 || t->cancel) { /* its wrapper stays for the answer, and is part of it */
         tg_survivors_settle(b, t);
+    } else {
+        tg_look_later(b, t);
     }
 }
 
@@ -305,7 +326,9 @@ static bool one_due(struct tg_broker *b, struct tg_ticket *t, uint64_t now)
         return false;
     if (t->look_again_ms != 0 && t->look_again_ms <= now) {
         t->look_again_ms = 0;
-        if (t->main_ended)
+        if (t->main_ended && !t->cancel)
+            tg_look_later(b, t);
+        else if (t->main_ended)
             tg_survivors_settle(b, t);
         else if (t->cancel && tg_survivors_look(b, t) == 0)
             tg_cancel_tell(b, t);

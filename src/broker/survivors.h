@@ -34,6 +34,11 @@ int tg_survivors_look(struct tg_broker *b, struct tg_ticket *t);
 int tg_survivors_take(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want);
 /* The owner has ended and nobody known is left: looks again; ends the ticket when that finds nobody. */
 void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t);
+/* The same, but a thread looks, and the ticket is settled when that is over. */
+void tg_look_later(struct tg_broker *b, struct tg_ticket *t);
+/* What the look has found for it; err: it has failed. The ticket may be gone after it. */
+void tg_survivors_seen(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want,
+                       int err);
 /* Calls tg_survivors_due in so many milliseconds, or sooner. */
 void tg_survivors_wake(struct tg_broker *b, uint64_t ms);
 

@@ -46,6 +46,9 @@ const char *tg_source_name(enum tg_source source);
 
 TAILQ_HEAD(tg_ticket_list, tg_ticket);
 
+/* Whether its processes are to be looked for; look.c. */
+enum tg_ticket_look { TG_LOOK_NO, TG_LOOK_WANTED, TG_LOOK_UNDER_WAY };
+
 struct tg_ticket {
     /* Kept in the store. */
     uint64_t id; /* arrival number (A1) */
@@ -85,6 +88,7 @@ struct tg_ticket {
     /* Known to this process alone. */
     bool saved;      /* the store has a row of it */
     bool reply_due;  /* its admit has not been answered yet */
+    bool stopped;    /* parked since it was stopped when its turn came; a waiter again when it goes on */
     bool adopted;    /* came from the store at the start and has not been asked for again */
     bool dirty;      /* the store's row lags behind (it refused); written again later */
     int64_t ends_ms; /* of a holder: when it should end (CLOCK_BOOTTIME), TG_NEVER when that is not known */
@@ -104,6 +108,7 @@ struct tg_ticket {
     bool main_kept;   /* the store knows that the command has ended and the ticket goes on */
     bool awaits_word; /* the command has ended, its wrapper has not said yet whether anything is left */
     bool main_oom;    /* the command was killed for lack of memory, its wrapper says */
+    enum tg_ticket_look look;
     struct tg_survivor *survivors; /* processes of its tree, besides the owner, whose death is awaited */
     uint32_t n_survivors;
     uint32_t n_looks;           /* how often those who are left were looked at to see who has detached */

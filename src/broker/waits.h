@@ -17,5 +17,7 @@ void tg_waits_status(struct tg_broker *b, uint64_t ticket, enum tg_outcome outco
 void tg_waits_drop(struct tg_peer *peer);
 /* Nobody told a status in time: answers without it. */
 void tg_waits_due(struct tg_broker *b);
+/* How many calls wait now. */
+size_t tg_waits_count(const struct tg_broker *b);
 
 #endif

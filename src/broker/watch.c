@@ -3,56 +3,91 @@
  * Death as an event (A4): a pidfd for every owner, in the loop. Where no descriptor can be had, the owner is
  * asked for once a second, and after --liveness-limit without an answer it is given up (L10). What an owner
  * leaves behind is not known here. Nothing here reaps (L14).
+ *
+ * The pidfds are in a set of their own, which is one descriptor in the loop: to watch one more is one call,
+ * to watch no more is its close, and a waiter needs no handle of the loop.
  */
 #include "broker/broker.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "broker/log.h"
 
 #define UNKNOWN_CHECK_MS 1000u
 
+#define AT_ONCE 512
+
 struct tg_watch {
-    uv_poll_t poll;
     int fd;
-    struct tg_ticket *ticket;
 };
 
-static void on_death(uv_poll_t *poll, int status, int events)
+/* The events name tickets, not memory: what one death sets in motion may end another's watch. */
+static void on_deaths(uv_poll_t *poll, int status, int events)
 {
+    struct tg_broker *b = poll->data;
+    struct epoll_event dead[AT_ONCE];
     (void)status;
     (void)events;
-    struct tg_watch *w = poll->data;
-    struct tg_broker *b = poll->loop->data;
     b->served_ms = tg_broker_now_ms(b);
-    tg_survivors_main_ended(b, w->ticket, -1);
+    int n;
+    do { /* all of them before the one decision that follows (S6) */
+        n = epoll_wait(b->deaths_fd, dead, AT_ONCE, 0);
+        for (int i = 0; i < n; i++) {
+            struct tg_ticket *t = tg_queue_by_id(&b->queue, dead[i].data.u64);
+            if (t && t->watch && (i == 0 || tg_watch_is_dead(b, t)))
+                tg_survivors_main_ended(b, t, -1);
+        }
+    } while (n == AT_ONCE);
 }
 
-static void on_closed(uv_handle_t *handle)
+int tg_watch_init(struct tg_broker *b)
 {
-    struct tg_watch *w = handle->data;
-    close(w->fd);
-    free(w);
+    b->deaths_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (b->deaths_fd < 0)
+        return -errno;
+    int err = uv_poll_init(&b->loop, &b->deaths, b->deaths_fd);
+    if (err)
+        return err;
+    b->deaths.data = b;
+    return uv_poll_start(&b->deaths, UV_READABLE, on_deaths);
 }
 
-static int start_poll(struct tg_broker *b, struct tg_ticket *t, int fd)
+static int add_to_set(struct tg_broker *b, struct tg_ticket *t, int fd)
 {
-    struct tg_watch *w = calloc(1, sizeof(*w));
+    struct epoll_event death = {.events = EPOLLIN, .data = {.u64 = t->id}};
+    struct tg_watch *w = malloc(sizeof(*w));
     if (!w)
         return -ENOMEM;
-    w->fd = fd;
-    w->ticket = t;
-    int err = uv_poll_init(&b->loop, &w->poll, fd);
-    if (err) {
+    if (epoll_ctl(b->deaths_fd, EPOLL_CTL_ADD, fd, &death)) {
+        int err = -errno;
         free(w);
         return err;
     }
-    w->poll.data = w;
+    w->fd = fd;
     t->watch = w;
-    uv_poll_start(&w->poll, UV_READABLE, on_death);
+    return 0;
+}
+
+static void ask_at_intervals(struct tg_broker *b, struct tg_ticket *t)
+{
+    if (t->unknown_since_ms == 0)
+        t->unknown_since_ms = tg_broker_now_ms(b) + 1;
+    if (!uv_is_active((uv_handle_t *)&b->liveness_timer))
+        tg_broker_arm(b, &b->liveness_timer, UNKNOWN_CHECK_MS);
+}
+
+int tg_watch_take(struct tg_broker *b, struct tg_ticket *t, int fd)
+{
+    if (add_to_set(b, t, fd) != 0) {
+        close(fd);
+        ask_at_intervals(b, t);
+    } else {
+        t->unknown_since_ms = 0;
+    }
     return 0;
 }
 
@@ -62,19 +97,9 @@ int tg_watch_start(struct tg_broker *b, struct tg_ticket *t)
     int err = tg_owner_pidfd(&b->root, &t->owner, &fd);
     if (err == -ESRCH)
         return err;
-    if (!err) {
-        err = start_poll(b, t, fd);
-        if (err)
-            close(fd);
-    }
-    if (err) {
-        if (t->unknown_since_ms == 0)
-            t->unknown_since_ms = tg_broker_now_ms(b) + 1;
-        if (!uv_is_active((uv_handle_t *)&b->liveness_timer))
-            tg_broker_arm(b, &b->liveness_timer, UNKNOWN_CHECK_MS);
-        return 0;
-    }
-    t->unknown_since_ms = 0;
+    if (!err)
+        return tg_watch_take(b, t, fd);
+    ask_at_intervals(b, t);
     return 0;
 }
 
@@ -84,8 +109,8 @@ void tg_watch_stop(struct tg_ticket *t)
     if (!w)
         return;
     t->watch = NULL;
-    uv_poll_stop(&w->poll);
-    uv_close((uv_handle_t *)&w->poll, on_closed);
+    close(w->fd); /* nobody else has it, so it leaves the set too */
+    free(w);
 }
 
 bool tg_watch_is_dead(struct tg_broker *b, const struct tg_ticket *t)

@@ -126,8 +126,13 @@ int tg_print_json(const char *verb, json_t *reply)
 
 int tg_flushed(const char *verb, int ok)
 {
+    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return ok;
-    tg_complain(verb, "cannot write to standard output: %s", strerror(errno));
+    /* Without errno an earlier write failed, and its reason is gone. */
+    if (errno)
+        tg_complain(verb, "cannot write to standard output: %s", strerror(errno));
+    else
+        tg_complain(verb, "cannot write to standard output");
     return TG_EXIT_FAILED;
 }

@@ -92,15 +92,37 @@ static void count(struct tg_run *run, const struct tg_run_entry *entry)
     run->items += entry->count;
 }
 
+/* Why the output fails, right after it did. */
+static int write_error(void)
+{
+    if (!ferror(stdout))
+        return 0;
+    return errno ? errno : EIO;
+}
+
+static void flush(struct tg_run *run)
+{
+    errno = 0;
+    fflush(stdout);
+    int error = write_error();
+    pthread_mutex_lock(&run->lock);
+    if (!run->failed)
+        run->failed = error;
+    pthread_mutex_unlock(&run->lock);
+}
+
 static void collected(struct tg_run *run, struct tg_run_entry *entry)
 {
+    errno = 0;
     print_entry(entry);
+    int error = write_error();
     count(run, entry);
     pthread_mutex_lock(&run->lock);
     run->queued--;
     run->collected++;
     run->in_use[entry->level] -= entry->count;
-    run->failed |= ferror(stdout) != 0;
+    if (!run->failed)
+        run->failed = error;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
     if (entry->part != &entry->one)
@@ -116,7 +138,10 @@ static bool take(struct tg_run *run, struct tg_run_entry ***last, bool may_wait)
 {
     pthread_mutex_lock(&run->lock);
     if (may_wait && !run->first) {
+        errno = 0;
         fflush(stdout); /* whoever feeds us may wait for this answer */
+        if (!run->failed)
+            run->failed = write_error();
         while (!run->first && !run->fed)
             pthread_cond_wait(&run->changed, &run->lock);
     }
@@ -163,7 +188,7 @@ static void wait_for(struct tg_run *run, const struct tg_run_entry *entry, uint6
 {
     for (uint32_t i = 0; i < entry->count; i++) {
         if (entry->part[i].end == TG_RUN_OPEN) {
-            fflush(stdout);
+            flush(run);
             tg_engine_wait(run->engine, &entry->part[i].ticket, ns);
             return;
         }
@@ -187,6 +212,6 @@ void *tg_run_collect(void *context)
         if (stuck)
             wait_for(run, list, run->in_completion_order ? LOOK_NS : SLICE_NS);
     }
-    fflush(stdout);
+    flush(run);
     return NULL;
 }

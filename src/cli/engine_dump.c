@@ -17,7 +17,8 @@
 #include "cli/cli.h"
 
 #define VERB "engine dump"
-#define DUMP_BYTES_MAX (UINT64_C(1) << 30)
+/* Four times the largest ring. An endless file ends here, and not when memory does. */
+#define DUMP_BYTES_MAX (UINT64_C(1) << 28)
 
 void tg_dump_odd(struct tg_dump *d, const char *format, ...)
 {
@@ -192,7 +193,7 @@ int tg_dump_ring(struct tg_dump *d)
 
 /* ---- The verb ----------------------------------------------------------------------------------------- */
 
-/* Reads a file whole. 0, or -errno; -EFBIG past a gibibyte. */
+/* Reads a file whole. 0, or -errno; -EFBIG above DUMP_BYTES_MAX. */
 static int slurp(const char *name, uint8_t **ret, size_t *ret_size)
 {
     int fd = strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
@@ -204,9 +205,9 @@ static int slurp(const char *name, uint8_t **ret, size_t *ret_size)
     for (;;) {
         if (size == room) {
             room = room ? room * 2 : 65536;
-            uint8_t *more = room <= DUMP_BYTES_MAX * 2 ? realloc(bytes, room) : NULL;
+            uint8_t *more = room <= DUMP_BYTES_MAX ? realloc(bytes, room) : NULL;
             if (!more) {
-                error = room <= DUMP_BYTES_MAX * 2 ? -ENOMEM : -EFBIG;
+                error = room <= DUMP_BYTES_MAX ? -ENOMEM : -EFBIG;
                 break;
             }
             bytes = more;
@@ -274,6 +275,11 @@ int tg_verb_engine_dump(int argc, char **argv)
                               tg_shown(argv[o.at]));
     if (!files[RING] && !files[CONTROL] && !files[LOG])
         return tg_usage_error(VERB, "which buffer? --ring FILE, --control FILE or --log FILE");
+    uint32_t inputs = 0;
+    for (int i = RING; i <= LOG; i++)
+        inputs += files[i] && strcmp(files[i], "-") == 0 ? 1u : 0u;
+    if (inputs > 1)
+        return tg_usage_error(VERB, "standard input ('-') holds one buffer, not %u", inputs);
     for (int i = RING; i <= LOG && code == TG_EXIT_OK; i++)
         if (files[i])
             code = show(files[i], shows[i], json, all, &odd);

@@ -327,6 +327,10 @@ static int open_engine(struct tg_run *run)
     if (r)
         return not_opened(backend, r == -ENOENT ? -ENOTSUP : r);
     r = tg_engine_open(&run->engine_options, &run->engine);
+    if (r == -EINVAL && run->engine_options.cpu_count) {
+        tg_complain(VERB, "cannot open an engine: a processor of --pin is not there, or may not be used");
+        return TG_EXIT_FAILED;
+    }
     if (r)
         return not_opened(backend, r);
     r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
@@ -457,6 +461,8 @@ static int run_all(struct tg_run *run)
     int code = run_threads(run);
     tg_run_print_summary(run);
     int saved = save_all(run);
+    if (run->failed)
+        return failed("cannot write to", "standard output", -run->failed);
     if (tg_flushed(VERB, TG_EXIT_OK) != TG_EXIT_OK)
         return TG_EXIT_FAILED;
     if (code != TG_EXIT_OK || saved != TG_EXIT_OK)

@@ -70,8 +70,8 @@ struct tg_run {
     uint32_t in_use[TG_PRIORITY_LEVELS];
     uint64_t waiting_of[TG_TENANTS]; /* entries of a tenant whose end is not known */
     uint64_t collected;
-    bool fed;    /* no entry will follow */
-    bool failed; /* standard output cannot be written */
+    bool fed;   /* no entry will follow */
+    int failed; /* errno: why standard output cannot be written; 0: it can */
     bool io_busy;
 
     /* The collector's, then the summary's. */

@@ -169,6 +169,8 @@ static int until_signalled(struct tg_engine *engine, struct tg_server *server, c
         tg_complain(verb, "an item still runs after %d s: leaving it behind", (int)(STOP_NS / 1000000000));
         return TG_EXIT_FAILED;
     }
+    if (code != TG_EXIT_OK)
+        return code; /* the output is gone, and that was said */
     tg_engine_stats(engine, &stats);
     printf("served %" PRIu64 " clients (%" PRIu64 " refused, %" PRIu64 " dropped): %" PRIu64 " done, %" PRIu64
            " faulted, %" PRIu64 " cancelled\n",

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tidegate release: ends every ticket of a process, whatever its state. Harmless when there is none.
+ * tidegate release: ends the ticket of a process, whatever its state. Harmless when there is none; a command
+ * that has ended and left others behind, who keep its ticket, is pointed out.
  */
 #include "cli/cli.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static const char verb[] = "release";
@@ -21,6 +23,12 @@ int tg_verb_release(int argc, char **argv)
         return TG_EXIT_FAILED;
     int code = tg_ask(verb, &c, json_pack("{s:s,s:i}", "op", "release", "pid", pid), &reply);
     if (code == TG_EXIT_OK) {
+        uint64_t left;
+        if (tg_field_u64(reply, "left", 1, INT64_MAX, &left) == 0)
+            tg_complain(verb,
+                        "process %d has ended; what it started and left behind keeps ticket %" PRIu64
+                        " (tidegate cancel %" PRIu64 " ends that)",
+                        pid, left, left);
         json_decref(reply);
         printf("%sreleased\n", tg_line_prefix());
         code = tg_flushed(verb, code);

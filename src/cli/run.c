@@ -210,6 +210,8 @@ static int prepare(struct settings *s, int argc, char **argv)
     }
     if (option == TG_OPTIONS_ERROR)
         return TG_EXIT_USAGE;
+    if (s->quiet && s->verbose)
+        return tg_usage_error(verb, "-q and -v exclude each other: say nothing, or why it waits");
     if (s->if_exists_given && !s->ask.admit.key)
         return tg_usage_error(verb, "--if-exists says what to do about a --key: give one");
     if (o.at >= argc)

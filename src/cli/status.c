@@ -46,6 +46,7 @@ static void print_holder(const json_t *t)
     print_row(t,
               json_is_true(json_object_get(t, "cancelled")) ? "ending"
               : ended                                       ? "left"
+              : json_is_true(json_object_get(t, "stopped")) ? "stopped"
                                                             : "holds",
               "held_ms");
     if (ended)
@@ -64,9 +65,13 @@ static void print_waiter(const json_t *t)
         snprintf(state, sizeof(state), "on hold");
     else if (strcmp(text_of(t, "state"), "PARKED") != 0)
         snprintf(state, sizeof(state), "#%" PRIu64, number(t, "position"));
+    bool passed_over = strcmp(text_of(t, "why"), "stopped") == 0;
+    bool stopped = json_is_true(json_object_get(t, "stopped")) && !passed_over;
+    if (passed_over)
+        snprintf(state, sizeof(state), "stopped");
     print_row(t, state, "waited_ms");
     if (json_is_string(json_object_get(t, "text")))
-        printf("        %s\n", text_of(t, "text"));
+        printf("        %s%s\n", text_of(t, "text"), stopped ? " (its process is stopped)" : "");
 }
 
 static void print_load(const json_t *load)

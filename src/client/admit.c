@@ -156,6 +156,9 @@ static int park(struct tg_client *c, uint64_t ticket, struct tg_admit_answer *re
 }
 
 struct wait_state {
+    const struct tg_admit_ask *ask;
+    json_t *request; /* NULL until it is sent */
+    bool asked;
     uint64_t deadline_ns;
     uint64_t answer_ms; /* how long a first answer is awaited beyond the deadline, of each connection */
     struct tg_lost lost;
@@ -181,14 +184,24 @@ static int first_answer(struct tg_client *c, struct wait_state *w, struct tg_adm
     return err;
 }
 
-/* One connection's life: ask, then wait for the turn. */
-static int ask_once(struct tg_client *c, const json_t *request, struct wait_state *w,
-                    struct tg_admit_answer *ret)
+static int connect_and_ask(struct tg_client *c, struct wait_state *w)
 {
     int err = tg_client_connect(c);
     tg_fault_point("client.connected");
+    if (!err && !w->request)
+        w->request = tg_admit_message(w->ask);
+    if (!err && !w->request)
+        err = tg_client_fail(c, -ENOMEM, "no memory for the request");
     if (!err)
-        err = tg_client_send(c, request);
+        err = tg_client_send(c, w->request);
+    return err;
+}
+
+/* One connection's life: ask, then wait for the turn. */
+static int ask_once(struct tg_client *c, struct wait_state *w, struct tg_admit_answer *ret)
+{
+    int err = w->asked ? 0 : connect_and_ask(c, w);
+    w->asked = false; /* on this connection */
     tg_fault_point("client.asked");
     if (!err)
         err = first_answer(c, w, ret);
@@ -209,21 +222,20 @@ int tg_admit(struct tg_client *c, const struct tg_admit_ask *ask,
              struct tg_admit_answer *ret)
 {
     struct tg_admit_answer answer = {0};
-    struct wait_state w = {.deadline_ns = tg_deadline_ns(ask->wait_ms),
+    struct wait_state w = {.ask = ask,
+                           .asked = ask->asked,
+                           .deadline_ns = tg_deadline_ns(ask->wait_ms),
                            .answer_ms = ask->wait_ms == 0 ? ANSWER_ONE_TRY_MS : ANSWER_MIN_MS,
                            .waiting = waiting,
                            .ctx = ctx};
-    json_t *request = tg_admit_message(ask);
-    if (!request)
-        return tg_client_fail(c, -ENOMEM, "no memory for the request");
     int err;
     c->connect_by_ns = w.deadline_ns;
     do
-        err = ask_once(c, request, &w, &answer);
+        err = ask_once(c, &w, &answer);
     while (tg_lost_try_again(c, &w.lost, err, w.deadline_ns));
     c->connect_by_ns = TG_NO_DEADLINE;
     tg_fault_point("client.decided");
-    json_decref(request);
+    json_decref(w.request);
     if (err == -ETIMEDOUT && tg_deadline_poll_ms(w.deadline_ns) == 0)
         err = unanswered(c, 0, &answer); /* it stood in line before the socket all the time */
     if (err)

@@ -36,6 +36,7 @@ struct tg_admit_ask {
     const char *parent; /* the value of TG_ENV_TICKET, which is checked; a malformed one is left out */
     bool reaper;        /* the parent of pid is a child subreaper and does nothing else */
     bool detached;      /* passes under nobody's ticket */
+    bool asked;         /* this very message has been sent on c's connection: only its answer is awaited */
     uint64_t wait_ms;   /* how long to wait; 0: take the first answer; UINT64_MAX: as long as it takes */
 };
 

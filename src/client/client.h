@@ -44,7 +44,8 @@
 
 struct tg_client {
     struct tg_paths paths;
-    char socket[TG_PATH_BYTES]; /* where the broker listens; another than paths.socket after "locked" */
+    char socket[TG_SOCKET_PATH_BYTES +
+                1]; /* where the broker listens; another than paths.socket after "locked" */
     char text[TG_CLIENT_TEXT_BYTES];
     struct tg_frames in;
     int fd;                 /* -1: not connected; close-on-exec, non-blocking, never 0, 1 or 2 */
@@ -64,6 +65,9 @@ void tg_client_disconnect(struct tg_client *c);
 /* Sends one request on the present connection. 0, -ECONNRESET (also when not connected), -ETIMEDOUT,
  * -ENOMEM. */
 int tg_client_send(struct tg_client *c, const json_t *request);
+
+/* The same for a frame that is made already; connected. */
+int tg_client_send_frame(struct tg_client *c, const uint8_t *bytes, size_t n);
 
 /* Reads one answer. deadline_ns is of CLOCK_MONOTONIC. 0 and *ret (the caller owns a reference) when it
  * says "ok": true; else an error. After anything but 0, -ETIMEDOUT and the errors that the broker itself

@@ -71,6 +71,7 @@ int tg_admit_keyed(struct tg_client *c, const struct tg_admit_ask *admit, const 
     now.tell_existing = ask->if_exists != TG_IF_EXISTS_REFUSE;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         err = tg_admit(c, &now, ask->waiting, ask->ctx, ret);
+        now.asked = false;
         if (err || ret->state != TG_ADMIT_EXISTS)
             return err;
         if (ask->existing)

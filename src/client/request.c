@@ -82,6 +82,11 @@ static int encode(const struct tg_client *c, const json_t *request, uint8_t **re
     return err;
 }
 
+int tg_client_send_frame(struct tg_client *c, const uint8_t *bytes, size_t n)
+{
+    return send_bytes(c, bytes, n, tg_deadline_ns(TG_CLIENT_REPLY_MS));
+}
+
 static int send_within(struct tg_client *c, const json_t *request, uint64_t ms)
 {
     uint8_t *bytes;
@@ -106,7 +111,7 @@ int tg_client_send(struct tg_client *c, const json_t *request)
 /* Reads what has arrived. 0; -ETIMEDOUT; -ECONNRESET at the end of the stream. */
 static int feed(struct tg_client *c, uint64_t deadline_ns)
 {
-    uint8_t chunk[16384];
+    uint8_t chunk[4096];
     int err = wait_for(c, POLLIN, deadline_ns);
     if (err)
         return err;

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "base/fault.h"
 #include "client/forward.h"
 #include "client/lookup.h"
+#include "client/plain.h"
 #include "machine/oom.h"
 
 /* How much likelier than its wrapper a command is chosen when memory runs out, of 1000 (E8). */
@@ -54,20 +56,51 @@ static void refuse(struct report *report, enum stage stage, int err, const char 
     _exit(125);
 }
 
+/* What is asked for the child, whose number is not known yet. */
+static struct tg_admit_ask admit_of(const struct tg_run_ask *ask)
+{
+    struct tg_admit_ask admit = ask->admit;
+    admit.kind = "run";
+    admit.reaper = ask->alone;
+    admit.detached = ask->detached;
+    admit.tell_existing = ask->if_exists != TG_IF_EXISTS_REFUSE;
+    return admit;
+}
+
+static int send_request(struct tg_client *c, const struct tg_admit_ask *admit)
+{
+    uint8_t frame[TG_PLAIN_BYTES];
+    size_t n = tg_plain_admit(admit, c->paths.store, frame);
+    if (n > 0)
+        return tg_client_send_frame(c, frame, n);
+    json_t *request = tg_admit_message(admit);
+    int err = request ? tg_client_send(c, request) : -ENOMEM;
+    json_decref(request);
+    return err;
+}
+
+/* The wrapper asks for the child while that gets ready: nothing but the answer is left for it. Where this
+ * cannot be sent the child finds the connection ended, and asks itself. */
+static void ask_for(struct tg_client *c, const struct tg_run_ask *ask, pid_t child)
+{
+    struct tg_admit_ask admit = admit_of(ask);
+    admit.pid = child;
+    if (send_request(c, &admit) != 0 && c->fd >= 0)
+        shutdown(c->fd, SHUT_RDWR);
+}
+
 /* The child, from the fork to the exec. */
-static void become_command(struct tg_client *c, const struct tg_run_ask *ask, pid_t wrapper,
+static void become_command(struct tg_client *c, const struct tg_run_ask *ask, bool asked, pid_t wrapper,
                            struct report *report)
 {
     const struct tg_keyed_ask keyed = {ask->if_exists, ask->waiting, ask->existing, ask->ctx};
-    struct tg_admit_ask admit = ask->admit;
+    struct tg_admit_ask admit = admit_of(ask);
     struct tg_admit_answer answer;
     struct tg_ended ended;
     bool joined;
     static const struct tg_root machine = {.prefix = ""};
-    admit.kind = "run";
     admit.pid = getpid();
-    admit.reaper = ask->alone;
-    admit.detached = ask->detached;
+    admit.asked = asked;
     /* A wrapper that dies while we wait takes us along; it may have died before this call. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != wrapper)
@@ -197,18 +230,23 @@ int tg_client_run(struct tg_client *c, const struct tg_run_ask *ask, int *ret_st
     tg_forward_begin(&f);
     /* After the connection: a broker that had to be started is nobody's orphan here. */
     f.adopts = ask->alone && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    tg_fault_point("client.connected");
+    bool asks = err == 0;
     pid_t wrapper = getpid();
     pid_t child = fork();
     if (child == 0) {
         tg_forward_restore(&f);
-        become_command(c, ask, wrapper, report);
+        become_command(c, ask, asks, wrapper, report);
     }
+    if (asks && child > 0)
+        ask_for(c, ask, child);
     if (child < 0) {
         err = tg_client_fail(c, -errno, "cannot fork: %s", strerror(errno));
         tg_forward_restore(&f);
     } else {
         err = mind_command(c, ask, report, &f, child, ret_status, ret_end);
     }
-    munmap(report, sizeof(*report));
+    if (!ask->alone) /* else the process ends, and the kernel does that along the way */
+        munmap(report, sizeof(*report));
     return err;
 }

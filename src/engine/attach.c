@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
@@ -21,6 +23,7 @@
 #include <tidegate/serve.h>
 
 #include "base/clock.h"
+#include "engine/futex.h"
 
 #define MAX_NS UINT64_C(3600000000000)
 
@@ -150,6 +153,7 @@ static struct tg_attached *make_handle(void)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&a->lock, NULL);
+    pthread_mutex_init(&a->cancel_lock, NULL);
     pthread_cond_init(&a->changed, &attr);
     pthread_condattr_destroy(&attr);
     return a;
@@ -194,6 +198,10 @@ void tg_attached_detach(struct tg_attached *a)
 {
     if (!a)
         return;
+    if (a->watched) {
+        shutdown(a->socket, SHUT_RDWR); /* what the watcher waits for */
+        pthread_join(a->watcher, NULL);
+    }
     if (a->share)
         munmap(a->share, a->share_bytes);
     if (a->bell >= 0)
@@ -202,6 +210,7 @@ void tg_attached_detach(struct tg_attached *a)
         close(a->socket);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
+    pthread_mutex_destroy(&a->cancel_lock);
     free(a->use);
     free(a);
 }
@@ -223,8 +232,53 @@ bool tg_attached_check_dead(struct tg_attached *a)
     /* The server says nothing after its welcome: whatever comes is the end. */
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    tg_store_release_u32(&a->dead, 1); /* W6 release: pairs with W7 */
+    tg_store_seqcst_u32(&a->dead, 1); /* W6 seq_cst: before the look at SLEEPER (V4); pairs with W7 */
     return true;
+}
+
+/* The connection's end, or the death of the process at its other end (a child of the server may hold the
+ * connection open). */
+static void *watch(void *attached)
+{
+    struct tg_attached *a = attached;
+    struct ucred peer = {0};
+    socklen_t length = sizeof(peer);
+    int pidfd = -1;
+    /* While it is known to live its number is its own. */
+    if (getsockopt(a->socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0)
+        pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    struct pollfd pfd[2] = {{.fd = a->socket, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
+    while (poll(pfd, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (pidfd >= 0)
+        close(pidfd);
+    tg_store_seqcst_u32(&a->dead, 1); /* W6 */
+    uint32_t *word = &a->share->sleeper;
+    uint32_t value = tg_load_seqcst_u32(word); /* V6 */
+    while (value & 1u)
+        if (tg_cas_seqcst_u32(word, &value, value + 1)) {
+            tg_futex_wake_shared(word, 1);
+            break;
+        }
+    return NULL;
+}
+
+bool tg_attached_watch(struct tg_attached *a)
+{
+    if (a->tried)
+        return a->watched;
+    a->tried = true;
+    pthread_attr_t attr;
+    sigset_t all;
+    sigfillset(&all);
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    pthread_attr_setstacksize(&attr, 256u << 10);
+    /* The application's signals are not this thread's. */
+    a->watched =
+        pthread_attr_setsigmask_np(&attr, &all) == 0 && pthread_create(&a->watcher, &attr, watch, a) == 0;
+    pthread_attr_destroy(&attr);
+    return a->watched;
 }
 
 int tg_attached_ended(struct tg_attached *a)
@@ -232,5 +286,5 @@ int tg_attached_ended(struct tg_attached *a)
     uint32_t closed = tg_load_seqcst_u32(&a->share->closed); /* V5 seq_cst: after V4; pairs with V7 */
     if (closed)
         return closed == EPROTO ? -EPROTO : -ESHUTDOWN;
-    return tg_load_acquire_u32(&a->dead) ? -EPIPE : 0; /* W7 acquire: pairs with W6 */
+    return tg_load_seqcst_u32(&a->dead) ? -EPIPE : 0; /* W7 seq_cst: after V4; pairs with W6 */
 }

@@ -23,11 +23,20 @@ struct tg_attached {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool has_leader;
+    /* Hears of the server's end and wakes the leader; both under lock. */
+    bool watched; /* its thread was started */
+    bool tried;   /* it was to be started */
+    pthread_t watcher;
+    /* Cancelling: one thread at a time, under cancel_lock. */
+    pthread_mutex_t cancel_lock;
+    uint32_t next_cancel;
     _Alignas(64) uint64_t next; /* the next item; producers */
 };
 
 /* Looks whether the connection has ended; a system call. */
 bool tg_attached_check_dead(struct tg_attached *a);
+/* Starts the thread that waits for the server's end; once, under lock. False: there is none. */
+bool tg_attached_watch(struct tg_attached *a);
 /* 0, or why nothing more will come: -ESHUTDOWN, -EPROTO, -EPIPE. */
 int tg_attached_ended(struct tg_attached *a);
 

@@ -11,7 +11,8 @@
  *
  * Sleeping: see SLEEPER in share.h. The server wakes one sleeper, so one thread, the leader, sleeps there;
  * when it wakes it tells the others under the lock, and each of them looked under the lock. A server that was
- * killed wakes nobody: the leader looks at the connection every DEATH_LOOK_NS.
+ * killed wakes nobody: a thread that waits for the end of the connection does (tg_attached_watch). Only where
+ * that thread could not be started the leader looks at the connection every DEATH_LOOK_NS.
  */
 #include <errno.h>
 #include <sched.h>
@@ -30,7 +31,7 @@
 
 /* ---- Publishing ---------------------------------------------------------------------------------------- */
 
-static int check_item(uint32_t priority, uint32_t opcode, const uint32_t *args, uint32_t arg_count)
+static int check_item(uint32_t priority, uint32_t opcode, const uint32_t *args, size_t arg_count)
 {
     if (priority >= TG_PRIORITY_LEVELS || arg_count > TG_ARGS_PER_SLOT || (arg_count != 0 && !args))
         return -EINVAL;
@@ -47,13 +48,21 @@ static bool slot_is_free(struct tg_attached *a, uint64_t item)
            tg_load_seqcst_u32(&a->share->slot[i].status) != TG_SLOT_PUBLISHED;
 }
 
-/* Takes the next item's slot. */
-static int reserve(struct tg_attached *a, uint64_t *ret_item)
+/* The last one first: it was used last and ends last, mostly. */
+static bool slots_are_free(struct tg_attached *a, uint64_t item, uint32_t count)
+{
+    while (count > 0 && slot_is_free(a, item + count - 1))
+        count--;
+    return count == 0;
+}
+
+/* Takes the slots of the next count items, or none. */
+static int reserve(struct tg_attached *a, uint32_t count, uint64_t *ret_item)
 {
     uint64_t item = tg_load_acquire_u64(&a->next); /* W1 */
     for (;;) {
-        if (slot_is_free(a, item)) {
-            if (tg_cas_acqrel_u64(&a->next, &item, item + 1)) /* W1 acq_rel: pairs with itself */
+        if (slots_are_free(a, item, count)) {
+            if (tg_cas_acqrel_u64(&a->next, &item, item + count)) /* W1 acq_rel: pairs with itself */
                 break;
             continue; /* item is the new one */
         }
@@ -67,7 +76,7 @@ static int reserve(struct tg_attached *a, uint64_t *ret_item)
 }
 
 static void publish(struct tg_attached *a, uint64_t item, uint32_t priority, uint32_t opcode,
-                    const uint32_t *args, uint32_t arg_count)
+                    const uint32_t *args, size_t arg_count)
 {
     uint32_t i = (uint32_t)item & a->mask;
     struct tg_slot *slot = &a->share->slot[i];
@@ -99,13 +108,60 @@ int tg_attached_submit(struct tg_attached *a, uint32_t priority, uint32_t opcode
     if (!r)
         r = tg_attached_ended(a);
     if (!r)
-        r = reserve(a, &item);
+        r = reserve(a, 1, &item);
     if (r)
         return r;
     publish(a, item, priority, opcode, args, arg_count);
     ring(a);
     *ret_item = item;
     return 0;
+}
+
+static int submit_run(struct tg_attached *a, uint32_t priority, const struct tg_batch_item *items,
+                      uint32_t count, const uint32_t *fence_args, uint64_t *ret_items, uint64_t *ret_fence)
+{
+    uint64_t first;
+    if (count != 0 && !items)
+        return -EINVAL;
+    for (uint32_t i = 0; i < count; i++) {
+        int r = check_item(priority, items[i].opcode, items[i].args, items[i].arg_count);
+        if (r)
+            return r;
+    }
+    if (count > a->slots - (fence_args ? 1 : 0))
+        return -ENOSPC;
+    int r = tg_attached_ended(a);
+    if (!r)
+        r = reserve(a, count + (fence_args ? 1 : 0), &first);
+    if (r)
+        return r;
+    for (uint32_t i = 0; i < count; i++) {
+        publish(a, first + i, priority, items[i].opcode, items[i].args, items[i].arg_count);
+        if (ret_items)
+            ret_items[i] = first + i;
+    }
+    if (fence_args)
+        publish(a, first + count, priority, TG_OP_BATCH_FENCE, fence_args, 2);
+    if (fence_args && ret_fence)
+        *ret_fence = first + count;
+    ring(a);
+    return 0;
+}
+
+int tg_attached_submit_many(struct tg_attached *a, uint32_t priority, const struct tg_batch_item *items,
+                            uint32_t count, uint64_t *ret_items)
+{
+    if (priority >= TG_PRIORITY_LEVELS)
+        return -EINVAL;
+    return count == 0 ? tg_attached_ended(a) : submit_run(a, priority, items, count, NULL, ret_items, NULL);
+}
+
+int tg_attached_submit_batch(struct tg_attached *a, uint32_t priority, const struct tg_batch_item *items,
+                             uint32_t count, uint32_t tag, uint64_t *ret_items, uint64_t *ret_fence)
+{
+    if (priority >= TG_PRIORITY_LEVELS)
+        return -EINVAL;
+    return submit_run(a, priority, items, count, (const uint32_t[]){count, tag}, ret_items, ret_fence);
 }
 
 /* ---- Looking ------------------------------------------------------------------------------------------- */
@@ -139,9 +195,32 @@ static int look(struct tg_attached *a, uint64_t item, struct tg_outcome *ret)
     return status == TG_SLOT_DONE ? 0 : -EIO;
 }
 
-/* look for an item, or for space for the next one. */
+int tg_attached_cancel(struct tg_attached *a, uint64_t item)
+{
+    uint32_t *words = tg_share_cancels(a->share, a->slots);
+    int r = look(a, item, NULL);
+    if (r != -EINPROGRESS)
+        return r == -EINVAL || r == -ESTALE ? r : -EALREADY;
+    r = tg_attached_ended(a);
+    if (r)
+        return r;
+    pthread_mutex_lock(&a->cancel_lock);
+    uint32_t *word = &words[a->next_cancel & a->mask];
+    if (tg_load_acquire_u32(word) != 0) { /* U8 acquire: the server is done with it; pairs with itself */
+        r = -EAGAIN;
+    } else {
+        a->next_cancel++;
+        /* U7 seq_cst: before the look at PARKED (V3); pairs with U8 and V2. The server counts from 0. */
+        tg_store_seqcst_u32(word, (uint32_t)(item - a->slots) << 1 | 1u);
+    }
+    pthread_mutex_unlock(&a->cancel_lock);
+    ring(a);
+    return r;
+}
+
+/* look for an item, or (space not 0) for space for the next ones. */
 struct awaited {
-    bool space;
+    uint32_t space;
     uint64_t item;
     struct tg_outcome *outcome;
 };
@@ -150,7 +229,7 @@ static int look_for(struct tg_attached *a, const struct awaited *w)
 {
     if (!w->space)
         return look(a, w->item, w->outcome);
-    return slot_is_free(a, tg_load_acquire_u64(&a->next)) ? 0 : -EINPROGRESS;
+    return slots_are_free(a, tg_load_acquire_u64(&a->next), w->space) ? 0 : -EINPROGRESS;
 }
 
 /* Once more after it was seen that the server is gone: what it had answered stands. */
@@ -170,7 +249,7 @@ static int look_or_ended(struct tg_attached *a, const struct awaited *w)
 
 int tg_attached_poll(struct tg_attached *a, uint64_t item, struct tg_outcome *ret)
 {
-    const struct awaited w = {false, item, ret};
+    const struct awaited w = {0, item, ret};
     int r = look_or_ended(a, &w);
     if (r == -EINPROGRESS && tg_add_relaxed_u32(&a->polls, 1) % POLLS_PER_CHECK == POLLS_PER_CHECK - 1 &&
         tg_attached_check_dead(a))
@@ -209,7 +288,7 @@ static uint32_t announce_sleep(struct tg_attached *a)
 /* The leader's sleep; the lock is not held meanwhile. */
 static void sleep_as_leader(struct tg_attached *a, uint32_t sleeper, uint64_t limit_ns)
 {
-    bool whole = limit_ns >= DEATH_LOOK_NS;
+    bool whole = limit_ns >= DEATH_LOOK_NS && !tg_attached_watch(a);
     uint64_t start = tg_clock_mono_ns();
     a->has_leader = true;
     pthread_mutex_unlock(&a->lock);
@@ -275,14 +354,21 @@ static int wait_for(struct tg_attached *a, const struct awaited *w, uint64_t tim
 
 int tg_attached_wait(struct tg_attached *a, uint64_t item, uint64_t timeout_ns, struct tg_outcome *ret)
 {
-    const struct awaited w = {false, item, ret};
+    const struct awaited w = {0, item, ret};
     return wait_for(a, &w, timeout_ns);
 }
 
 int tg_attached_wait_space(struct tg_attached *a, uint64_t timeout_ns)
 {
-    const struct awaited w = {true, 0, NULL};
-    return wait_for(a, &w, timeout_ns);
+    return tg_attached_wait_slots(a, 1, timeout_ns);
+}
+
+int tg_attached_wait_slots(struct tg_attached *a, uint32_t count, uint64_t timeout_ns)
+{
+    const struct awaited w = {count, 0, NULL};
+    if (count > a->slots)
+        return -ENOSPC;
+    return count == 0 ? tg_attached_ended(a) : wait_for(a, &w, timeout_ns);
 }
 
 int tg_attached_call(struct tg_attached *a, uint32_t priority, uint32_t opcode, const uint32_t *args,
@@ -293,11 +379,11 @@ int tg_attached_call(struct tg_attached *a, uint32_t priority, uint32_t opcode, 
     if (!r)
         r = tg_attached_ended(a);
     if (!r)
-        r = reserve(a, &item);
+        r = reserve(a, 1, &item);
     if (r)
         return r;
     publish(a, item, priority, opcode, args, arg_count);
-    const struct awaited w = {false, item, ret};
+    const struct awaited w = {0, item, ret};
     /* A worker that looks for work may take the item before a sleeping server could be waked. */
     for (uint32_t looks = 0; looks < LAZY_LOOKS && a->spin_us != 0; looks++) {
         r = look_for(a, &w);

@@ -6,7 +6,8 @@
  *
  * READY bits are hints that may be stale on the side of "has work": a queue that was found empty keeps its
  * bit while there is nothing else to do, because the next item for an idle engine most likely comes there,
- * and then neither side writes the word. The bit goes when the worker has other work or falls asleep.
+ * and then neither side writes the word. Likewise while the next item of a busy level is on its way. The bit
+ * goes when the worker met TIDY_EVERY such beside other work, or falls asleep.
  */
 #include "engine/internal.h"
 
@@ -14,6 +15,7 @@
  * microsecond where the cores share none), where the queue is long enough for that. */
 #define PREFETCH_FAR 16u
 #define PREFETCH_NEAR 2u
+#define TIDY_EVERY 32u /* looks at an empty queue beside other work */
 
 bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
 {
@@ -172,6 +174,7 @@ static uint32_t look(struct tg_worker *w, const uint32_t *empty, uint32_t *waiti
 {
     struct tg_engine *e = w->engine;
     uint32_t work = 0;
+    TG_UNROLL
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
         /* K5 seq_cst: pairs with K1. */
         waiting[l] = tg_load_seqcst_u32(&e->ready[l]) & ~(w->blocked | empty[l]);
@@ -205,7 +208,7 @@ bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
     struct tg_engine *e = w->engine;
     uint32_t empty[TG_PRIORITY_LEVELS] = {0};
     uint32_t waiting[TG_PRIORITY_LEVELS];
-    bool stale = false;
+    uint32_t stale = 0;
     uint32_t recheck = tg_load_acquire_u32(&e->recheck); /* A5 acquire: pairs with A4 in tenant.c */
     if (recheck != w->recheck) {
         w->recheck = recheck;
@@ -223,7 +226,7 @@ bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
         uint32_t cell;
         if (!tg_index_peek(q, &cell)) {
             empty[level] |= 1u << tenant;
-            stale = true;
+            stale++;
             continue;
         }
         if (!tg_authority_take(e, tenant)) {
@@ -237,11 +240,13 @@ bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
         }
         w->turn[level] = turn;
         prefetch_next(e, q);
-        if (stale) {
+        w->stale += stale;
+        if (stale && w->stale >= TIDY_EVERY) {
+            w->stale = 0;
             for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
                 tg_ready_tidy(e, l, empty[l]);
-            stale = false;
         }
+        stale = 0;
         if (tg_claim_slot(w, cell, level, tenant, c))
             return true;
     }

@@ -111,7 +111,7 @@ static void level_stats(struct tg_engine *e, uint32_t l, struct tg_hist *scratch
 {
     struct tg_level *lv = &e->level[l];
     uint32_t own = tg_load_relaxed_u32(&lv->own); /* P0 */
-    uint64_t unused = tg_index_count(&lv->free);
+    uint64_t unused = tg_free_count(e, l);
     ret->claims = SUM(e, level_claims[l]);
     ret->done = SUM(e, level_done[l]);
     ret->faults = SUM(e, level_faults[l]);

@@ -182,6 +182,8 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     if (!r)
         r = tg_open_queues(e);
     if (!r)
+        r = tg_free_lay(e, 1, 0);
+    if (!r)
         r = tg_open_sides(e);
     if (r)
         return tg_open_because(r, "no memory that host and device share");
@@ -232,10 +234,13 @@ static void end_outstanding(struct tg_engine *e)
     /* Every slot is free; the queues say so again from the start. */
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
         uint32_t cell;
-        while (tg_index_pop_mc(&e->level[l].free, &cell) || tg_index_pop_mc(&d->free[l], &cell))
+        const struct tg_index *from;
+        while (tg_free_pop(e->level[l].free, &cell, &from) || tg_index_pop_mc(&d->free[l], &cell))
             ;
-        for (uint32_t s = 0; s < e->level[l].own; s++)
-            tg_index_push_mp(&e->level[l].free, e->level[l].first + s);
+        for (uint32_t s = 0; s < e->level[l].own; s++) {
+            cell = e->level[l].first + s;
+            tg_free_push_many(e->level[l].free, &cell, 1);
+        }
         d->params.answers->consumed[l] = d->ring[l].tail;
     }
 }

@@ -7,13 +7,16 @@
  */
 #include <sched.h>
 
+#include "base/clock.h"
 #include "engine/device_host.h"
 #include "engine/futex.h"
 #include "ring/packed.h"
 
 #define LINES_AHEAD 8u /* fetched for writing: the device has read them since */
 #define LOOKS_WHEN_FULL 256u
-#define SMALL_LEVEL 64u /* slots; in so few a freed slot is worth waiting for */
+#define LOOKS_PER_YIELD 16u
+#define FEW_SLOTS 16u
+#define FEW_SLOTS_WAIT_NS UINT64_C(4000000)
 
 /* N1: each quarter at once, or its lap last with release order; pairs with N2 in dispatch.h. */
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
@@ -113,33 +116,51 @@ void tg_device_reap(struct tg_engine *e)
         reap_level(e, l);
 }
 
+/* Of the host's own: n or none. A device's engine has one shard. */
+static bool take_own(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
+{
+    const struct tg_index *from;
+    uint32_t got = 0;
+    if (n > 1 && tg_free_count(e, level) < n)
+        return false;
+    while (got < n && tg_free_pop(e->level[level].free, &slots[got], &from))
+        got++;
+    for (uint32_t i = 0; got < n && i < got; i++)
+        tg_slot_release(e, NULL, slots[i]);
+    return got == n;
+}
+
 static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
-    struct tg_index *own = &e->level[level].free;
     struct tg_index *back = &e->device->free[level];
     if (n == 1)
-        return tg_index_pop_mc(own, slots) || tg_index_pop_mc(back, slots);
-    if (tg_index_pop_many_mc(back, n, slots) || tg_index_pop_many_mc(own, n, slots))
+        return take_own(e, level, 1, slots) || tg_index_pop_mc(back, slots);
+    if (tg_index_pop_many_mc(back, n, slots) || take_own(e, level, n, slots))
         return true;
     reap_level(e, level); /* some here, some there */
-    return tg_index_pop_many_mc(own, n, slots);
+    return take_own(e, level, n, slots);
 }
 
 /* The device frees a slot up to a few looks after its item is DONE: a level that seems full is looked at for
- * some microseconds before the caller hears so. */
+ * some microseconds before the caller hears so, and one of very few slots, where the next is soon free, for
+ * longer. */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
-    uint32_t most = LOOKS_WHEN_FULL;
-    for (uint32_t looks = 0; looks < most; looks++) {
+    uint64_t end_ns = 0;
+    for (uint32_t looks = 1;; looks++) {
         if (take(e, level, n, slots))
             return true;
         uint32_t own = tg_load_relaxed_u32(&e->level[level].own); /* P0 */
-        if (n > own)
+        if (n > own || (looks > LOOKS_WHEN_FULL && own > FEW_SLOTS))
             return false;
-        most = own <= SMALL_LEVEL ? 2 * LOOKS_WHEN_FULL : LOOKS_WHEN_FULL;
-        if (looks >= LOOKS_WHEN_FULL / 4)
-            sched_yield();
         tg_cpu_relax();
+        if (looks % LOOKS_PER_YIELD != 0)
+            continue;
+        sched_yield();
+        uint64_t now_ns = tg_clock_mono_ns();
+        if (end_ns == 0)
+            end_ns = now_ns + FEW_SLOTS_WAIT_NS;
+        if (now_ns >= end_ns)
+            return false;
     }
-    return false;
 }

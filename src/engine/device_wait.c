@@ -56,7 +56,7 @@ static bool all_free(struct tg_engine *e)
 {
     tg_device_reap(e);
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        if (tg_index_count(&e->level[l].free) != tg_load_relaxed_u32(&e->level[l].own)) /* P0 */
+        if (tg_free_count(e, l) != tg_load_relaxed_u32(&e->level[l].own)) /* P0 */
             return false;
     return true;
 }

@@ -211,8 +211,9 @@ TG_DEVICE uint32_t tg_whole(uint32_t lanes)
     return m & 0x11111111u; /* a bit a group, at its first lane */
 }
 
-/* An item that comes alone to an idle engine; false: it takes the long way. */
-TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, struct tg_quarter v);
+/* An item whose turn it is the moment it comes; false: it takes the long way. others: levels that have work
+ * too. */
+TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, uint32_t others, struct tg_quarter v);
 
 /* What a look found. */
 struct tg_found {
@@ -255,9 +256,17 @@ TG_DEVICE struct tg_found tg_poll(struct tg_warp *w, uint32_t rings)
     uint32_t extra = 0;
     if (warm < TG_PRIORITY_LEVELS && (items >> (4 * warm) & 1u) && (whole >> 24 & 1u))
         extra = whole >> 28 & 1u ? 2 : 1;
-    bool alone = items && (items & (items - 1)) == 0 && !extra && !found.commanded && rings == TG_LINE_RINGS;
-    if (items && !(alone && tg_express(w, tg_levels_first(items) / 4, found.line)))
-        tg_file(w, group < TG_PRIORITY_LEVELS && (items >> (4 * group) & 1u), ring, found.line);
+    uint32_t left = items;
+    if (items && !found.commanded && rings == TG_LINE_RINGS) {
+        uint32_t first = tg_levels_first(items) / 4;
+        uint32_t others = 0; /* levels that have work besides, by this look */
+        for (uint32_t l = first + 1; l < TG_PRIORITY_LEVELS; l++)
+            others |= (items >> (4 * l) & 1u) << l;
+        if (!(extra && first == warm) && tg_express(w, first, others, found.line))
+            left &= left - 1;
+    }
+    if (left)
+        tg_file(w, group < TG_PRIORITY_LEVELS && (left >> (4 * group) & 1u), ring, found.line);
     if (extra)
         tg_file(w, group >= TG_LINE_RINGS && group - TG_LINE_RINGS < extra, ring, found.line);
     uint32_t run = 0; /* lines of the long look */

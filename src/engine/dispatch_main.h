@@ -200,8 +200,16 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
         uint32_t news = found.lines;
         if (found.commanded)
             tg_command(w, found.line);
-        if (s->idle_count != p->workers)
-            news += tg_collect(w);
+        uint32_t collected = tg_collect(w);
+        news += collected;
+        if (collected && s->queued) {
+            /* That took a while: look again before the round, so that what is urgent waits for one of both.
+             */
+            struct tg_found again = tg_poll(w, TG_LINE_RINGS);
+            news += again.lines;
+            if (again.commanded)
+                tg_command(w, again.line);
+        }
         struct tg_taken mine;
         uint32_t claimed = tg_claim(w, &mine);
         if (claimed)

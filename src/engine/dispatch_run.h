@@ -216,7 +216,7 @@ TG_DEVICE_CALL bool tg_copy_wide(struct tg_warp *w, uint32_t from, uint32_t to, 
 }
 
 /* One lane: the books of a claim that went the short way. */
-TG_DEVICE void tg_express_books(uint32_t slot, uint32_t level, uint32_t tenant, uint32_t kept)
+TG_DEVICE void tg_express_books(uint32_t slot, uint32_t level, uint32_t tenant, uint32_t work, uint32_t kept)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -227,13 +227,13 @@ TG_DEVICE void tg_express_books(uint32_t slot, uint32_t level, uint32_t tenant, 
     struct tg_tenant_turn turn = s->turn[level];
     tg_tenants_choose(&turn, 1u << tenant, TG_TENANT_FAIRNESS_THRESHOLD);
     s->turn[level] = turn;
-    s->levels = tg_levels_claimed(s->levels, 1u << level, level);
+    s->levels = tg_levels_claimed(s->levels, work, level);
     s->urgent = level <= TG_PRIORITY_HIGH ? s->urgent + 1 : 0;
 }
 
 /* A built-in opcode of three arguments. */
 TG_DEVICE bool tg_express_builtin(struct tg_warp *w, uint32_t slot, uint32_t level, uint32_t tenant,
-                                  uint32_t kind, const uint32_t *args)
+                                  uint32_t work, uint32_t kind, const uint32_t *args)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -249,7 +249,7 @@ TG_DEVICE bool tg_express_builtin(struct tg_warp *w, uint32_t slot, uint32_t lev
     if (!tg_warp_shfl(done, 0))
         return false;
     if (w->lane == 0) {
-        tg_express_books(slot, level, tenant,
+        tg_express_books(slot, level, tenant, work,
                          TG_SLOT_DONE | level << TG_KEPT_LEVEL_SHIFT | tenant << TG_KEPT_TENANT_SHIFT |
                              kind << TG_KEPT_KIND_SHIFT);
         tg_bump_relaxed_u64(&p->counts->level_done[level], 1);
@@ -266,7 +266,7 @@ TG_DEVICE bool tg_express_builtin(struct tg_warp *w, uint32_t slot, uint32_t lev
 
 /* An opcode of the image: the line goes into the box of a free worker. */
 TG_DEVICE void tg_express_task(struct tg_warp *w, uint32_t slot, uint32_t level, uint32_t tenant,
-                               uint32_t kept, const struct tg_quarter *v)
+                               uint32_t work, uint32_t kept, const struct tg_quarter *v)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -284,16 +284,17 @@ TG_DEVICE void tg_express_task(struct tg_warp *w, uint32_t slot, uint32_t level,
     tg_warp_sync();
     if (w->lane == 0) {
         tg_store_release_u32(&task->seq, tg_load_relaxed_u32(&task->seq) + 1); /* Q1 */
-        tg_express_books(slot, level, tenant, kept);
+        tg_express_books(slot, level, tenant, work, kept);
         s->idle_count--;
         s->flights++;
     }
     tg_warp_sync();
 }
 
-/* The short way of one small item when nothing else waits anywhere: the decision is the same as by tg_claim,
- * without a queue between; what is rare (a fence over it, a sample, a quota, a fault) takes the long way. */
-TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, struct tg_quarter v)
+/* The short way of one small item that is next the moment it comes: its level has nothing else, and the rule
+ * names that level (E2, E3), so the decision is the one tg_claim would take, without a queue between. What is
+ * rare (a fence over it, a sample, a quota, a fault) takes the long way. */
+TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, uint32_t others, struct tg_quarter v)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -306,20 +307,21 @@ TG_DEVICE bool tg_express(struct tg_warp *w, uint32_t level, struct tg_quarter v
         args[i] = tg_warp_shfl(v.word[1 + i], 4 * level);
     uint32_t tenant = route & TG_LINE_TENANT;
     uint32_t cls = route >> TG_LINE_CLASS_SHIFT;
-    uint32_t waiting = 0;
+    uint32_t work = others | 1u << level;
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        waiting |= s->ready[l];
-    bool fits = waiting == 0 && (route & (TG_LINE_BATCHED | TG_LINE_SAMPLED)) == 0 && slot < p->slots &&
+        work |= (s->ready[l] & s->allowed ? 1u : 0u) << l;
+    bool fits = s->ready[level] == 0 && tg_levels_choose(s->levels, work) == level &&
+                (route & (TG_LINE_BATCHED | TG_LINE_SAMPLED)) == 0 && slot < p->slots &&
                 tenant < TG_TENANTS && (s->allowed >> tenant & 1u) &&
                 s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED && p->control_floor != 0;
     tg_warp_sync();
     if (!fits)
         return false;
     if (cls == TG_CLASS_INLINE && kind < TG_OP_BATCH_FENCE && kind != TG_OP_MEMCPY)
-        return tg_express_builtin(w, slot, level, tenant, kind, args);
+        return tg_express_builtin(w, slot, level, tenant, work, kind, args);
     if ((cls != TG_CLASS_LANE && cls != TG_CLASS_WARP) || s->idle_count == 0)
         return false;
-    tg_express_task(w, slot, level, tenant,
+    tg_express_task(w, slot, level, tenant, work,
                     TG_KEPT_HELD | TG_SLOT_CLAIMED | level << TG_KEPT_LEVEL_SHIFT |
                         tenant << TG_KEPT_TENANT_SHIFT | cls << TG_KEPT_CLASS_SHIFT |
                         kind << TG_KEPT_KIND_SHIFT,

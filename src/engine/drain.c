@@ -14,17 +14,9 @@
 #include "engine/futex.h"
 #include "engine/internal.h"
 
-static bool all_free(struct tg_engine *e)
-{
-    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        if (tg_index_count(&e->level[l].free) != tg_load_relaxed_u32(&e->level[l].own)) /* P0 */
-            return false;
-    return true;
-}
-
 static bool settled(struct tg_engine *e)
 {
-    if (!all_free(e))
+    if (!tg_free_all(e))
         return false;
     for (uint32_t i = 0; i < e->worker_count; i++)
         if (!tg_load_seqcst_u32(&e->workers[i].clean)) /* L2 seq_cst: pairs with L3 */
@@ -142,7 +134,7 @@ static bool hand_back_all(struct tg_engine *e, uint64_t start, uint64_t timeout_
             for (uint32_t t = 0; t < TG_TENANTS; t++)
                 hand_back_queue(e, tg_queue(e, l, t));
         hand_back_rest(e);
-        if (all_free(e))
+        if (tg_free_all(e))
             return true;
         uint64_t spent = tg_clock_mono_ns() - start;
         if (spent >= timeout_ns)

@@ -46,24 +46,20 @@ static void freed_wake(struct tg_engine *e)
         tg_serve_wake(e);
 }
 
-static void flush_level(struct tg_worker *w, uint32_t level)
+static void flush_shard(struct tg_worker *w, uint32_t level, uint32_t shard)
 {
-    struct tg_engine *e = w->engine;
-    struct tg_index *q = &e->level[level].free;
-    uint32_t n = w->freed_count[level];
+    uint32_t n = w->freed_count[level][shard];
     if (n == 0)
         return;
-    w->freed_count[level] = 0;
-    uint64_t position = tg_index_reserve_mp(q, n);
-    for (uint32_t i = 0; i + 1 < n; i++)
-        tg_index_fill_early(q, position + i, w->freed[level][i]);
-    tg_index_fill(q, position + n - 1, w->freed[level][n - 1]);
+    w->freed_count[level][shard] = 0;
+    tg_free_push_many(&w->engine->level[level].free[shard], w->freed[level][shard], n);
 }
 
 void tg_freed_flush(struct tg_worker *w)
 {
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        flush_level(w, l);
+        for (uint32_t s = 0; s < w->engine->shards; s++)
+            flush_shard(w, l, s);
     if (tg_attention(w->engine))
         freed_wake(w->engine);
 }
@@ -76,14 +72,15 @@ static void free_now(struct tg_engine *e, struct tg_worker *w, uint32_t slot)
     if (tg_load_acquire_u32(&e->resizing) && tg_resize_collect(e, slot))
         return;
     if (!w) {
-        tg_index_push_mp(&e->level[level].free, slot);
+        tg_free_push_many(tg_free_of(e, level, slot), &slot, 1);
         if (tg_attention(e))
             freed_wake(e);
         return;
     }
-    w->freed[level][w->freed_count[level]++] = slot;
-    if (w->freed_count[level] >= e->freed_batch[level])
-        flush_level(w, level);
+    uint32_t shard = tg_shard(e, slot);
+    w->freed[level][shard][w->freed_count[level][shard]++] = slot;
+    if (w->freed_count[level][shard] >= e->freed_batch[level])
+        flush_shard(w, level, shard);
 }
 
 void tg_slot_release(struct tg_engine *e, struct tg_worker *w, uint32_t slot)

@@ -22,6 +22,7 @@
 #include "base/hist.h"
 #include "engine/counts.h"
 #include "engine/device.h"
+#include "engine/free.h"
 #include "engine/index.h"
 #include "engine/ops.h"
 #include "ring/slot.h"
@@ -36,14 +37,14 @@
 #define TG_FREED_BATCH 64u
 #define TG_HISTS (TG_PRIORITY_LEVELS + TG_TENANTS + TG_KINDS)
 
-/* Extension words of the control buffer (docs/abi.md). */
+/* Extension words of the control buffer. */
 enum {
-    TG_EXT_FAULT_COUNT = TG_CONTROL_EXTENSION_BASE,
-    TG_EXT_FAULT_SLOT,
-    TG_EXT_FAULT_REASON,
-    TG_EXT_LOG_DROPPED,
-    TG_EXT_PARTITION_SEQ,
-    TG_EXT_FOREIGN_FIRST, /* five words: first foreign slot + 1 of each partition, 0: none */
+    TG_EXT_FAULT_COUNT = TG_CONTROL_FAULT_COUNT,
+    TG_EXT_FAULT_SLOT = TG_CONTROL_FAULT_SLOT,
+    TG_EXT_FAULT_REASON = TG_CONTROL_FAULT_REASON,
+    TG_EXT_LOG_DROPPED = TG_CONTROL_LOG_DROPPED,
+    TG_EXT_PARTITION_SEQ = TG_CONTROL_PARTITION_SEQ,
+    TG_EXT_FOREIGN_FIRST = TG_CONTROL_FOREIGN_FIRST,
 };
 
 /* What the engine knows about a slot beside the ring, where no other program can write. */
@@ -81,7 +82,7 @@ struct tg_handlers {
 };
 
 struct tg_level {
-    struct tg_index free; /* slots of this level that a submitter may take */
+    struct tg_free *free; /* slots of this level that a submitter may take; one a shard */
     uint32_t first;       /* own slots of the partition: first, first + own - 1; written by resize */
     uint32_t own;
     struct tg_index *queue; /* one a tenant */
@@ -105,6 +106,7 @@ struct tg_worker {
     uint32_t quantum;
     uint32_t blocked;  /* tenants this worker found not allowed to claim */
     uint32_t recheck;  /* the engine's recheck count when blocked was last cleared */
+    uint32_t stale;    /* bits of READY without work, met since it was tidied */
     uint32_t unposted; /* items since the counters were last published */
     uint32_t clean;    /* 1: idle and all counters published; read by settle */
     uint32_t urgent_run, urgent_posted_run;
@@ -113,13 +115,14 @@ struct tg_worker {
     bool busy; /* holds current: for a handler that ends its thread */
     struct tg_tenant_turn turn[TG_PRIORITY_LEVELS];
     uint32_t scan_from[TG_PRIORITY_LEVELS];
-    uint32_t freed_count[TG_PRIORITY_LEVELS];
-    uint32_t freed[TG_PRIORITY_LEVELS][TG_FREED_BATCH];
+    uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
+    uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
     struct tg_claimed current;
     pthread_t thread;
-    struct tg_counts counts; /* written by this worker, read by anybody */
-    struct tg_counts posted; /* what of it is in the control buffer; this worker only */
-    struct tg_hist *hists;   /* level, then tenant, then opcode kind */
+    struct tg_counts counts;         /* written by this worker, read by anybody */
+    struct tg_counts posted;         /* what of it is in the control buffer; this worker only */
+    struct tg_hist *hists;           /* level, then tenant, then opcode kind */
+    struct tg_kernel_worker *kernel; /* bodies made at run time, or NULL; set once (kernel.c) */
 };
 
 struct tg_io {
@@ -160,6 +163,9 @@ struct tg_engine {
     void *queue_memory;
     size_t queue_bytes;
     uint32_t queue_cells;
+    void *free_memory;
+    size_t free_bytes;
+    uint32_t shards, block_shift; /* of the free slots: free.h; a power of two */
     void *own_ring, *own_control, *own_log;
     size_t own_ring_bytes;
     struct tg_dfa *dfa; /* the table of DFA_STEP; replaced ones are kept until close */
@@ -190,6 +196,7 @@ struct tg_engine {
         _Alignas(64) uint32_t event;
     } wait_bucket[TG_WAIT_BUCKETS];
     struct tg_handlers handlers;
+    struct tg_kernel *kernel; /* under resize_lock; NULL: the engine's own bodies */
     struct tg_io io;
     pthread_mutex_t log_lock, resize_lock, drain_lock;
     pthread_t poller;
@@ -206,6 +213,8 @@ struct tg_engine {
     uint32_t has_server;              /* a hint of the same */
     int serve_wake;                   /* eventfd of the server's thread; -1: never served */
     uint32_t serve_starved;           /* 1: it sleeps until any slot is free */
+    uint32_t serve_ready;             /* 1: a fence of a guest has no item left to wait for */
+    uint32_t serve_dozing;            /* 1: the server sleeps until that */
     uint32_t serve_closing;           /* guests that leave: items handed back may be cancelled now */
     uint32_t serve_wants[TG_TENANTS]; /* 1: it sleeps until an item of the tenant ends */
 };
@@ -227,6 +236,19 @@ bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t 
                    struct tg_claimed *ret);
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
 
+/* ---- free.c ---- */
+/* A number for the calling thread, to choose its shard by. */
+uint32_t tg_submitter(void);
+/* Lays the free slots of all levels out and fills them; drop frees that. */
+int tg_free_lay(struct tg_engine *e, uint32_t shards, uint32_t block_shift);
+void tg_free_drop(struct tg_engine *e);
+/* How many slots of the level are free; exact while none is taken or given back. */
+uint64_t tg_free_count(const struct tg_engine *e, uint32_t level);
+/* Is one of the level free? Sees what was given back before. */
+bool tg_free_some(const struct tg_engine *e, uint32_t level);
+/* Were all slots of all levels free at once? */
+bool tg_free_all(const struct tg_engine *e);
+
 /* ---- submit.c ---- */
 /* Puts a claimable slot (back) into its queue, by its route, and wakes who is needed. */
 void tg_requeue(struct tg_engine *e, uint32_t slot);
@@ -242,6 +264,17 @@ int tg_run(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault);
 const struct tg_handler *tg_handler_find(struct tg_engine *e, uint32_t opcode);
 uint32_t tg_opcode_kind(struct tg_engine *e, uint32_t opcode, const struct tg_handler **ret_handler);
 bool tg_foreign_fence_done(struct tg_engine *e, uint32_t slot, uint32_t items);
+
+/* ---- kernel.c ---- */
+struct tg_kernel_worker;
+/* The mark of a handler whose body is the kernel's; never called. */
+int tg_kernel_handler(void *context, struct tg_op *op);
+/* Runs the kernel's body of the item's opcode (a built-in 0..6, or a user's of the kernel); returns as
+ * tg_run. */
+int tg_kernel_op(struct tg_kernel_worker *k, const struct tg_claimed *c, const struct tg_dfa *dfa,
+                 struct tg_fault *fault);
+/* For tg_engine_free. */
+void tg_engine_drop_kernel(struct tg_engine *e);
 
 /* ---- finish.c ---- */
 void tg_finish(struct tg_worker *w, struct tg_claimed *c, int result, const struct tg_fault *fault);
@@ -316,12 +349,24 @@ void tg_engine_free(struct tg_engine *e);
 void tg_handlers_close(struct tg_engine *e);
 
 /* ---- resize.c ---- */
+/* Marks in HOME: the slot changes its level, and is in the hands of the resize already. */
+#define TG_HOME_MOVING 0x80u
+#define TG_HOME_GOT 0x40u
 /* True when the slot moves to another partition and was handed over. */
 bool tg_resize_collect(struct tg_engine *e, uint32_t slot);
 
 static inline struct tg_index *tg_queue(struct tg_engine *e, uint32_t level, uint32_t tenant)
 {
     return &e->level[level].queue[tenant];
+}
+
+static inline uint32_t tg_shard(const struct tg_engine *e, uint32_t slot)
+{
+    return slot >> e->block_shift & (e->shards - 1);
+}
+static inline struct tg_free *tg_free_of(struct tg_engine *e, uint32_t level, uint32_t slot)
+{
+    return &e->level[level].free[tg_shard(e, slot)];
 }
 
 /* P4 relaxed: the level of a slot in the caller's hands does not change; marks do. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The IO side: items that wait for data (WAIT_IO), their requests in the order of arrival, and their end by
- * the host. Waits of milliseconds, so one lock: whoever moves a slot out of WAIT_IO holds it, and so a
- * generation checked under it stays. No lock is held while anything runs.
+ * the host. Whoever moves a slot out of WAIT_IO holds the one lock, and so a generation checked under it
+ * stays. A worker takes it once for an item that parks: the one lock on an item's way, and that item is about
+ * to wait for a device. Under it are a few stores, no call to the system and nothing of the application's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -131,20 +132,23 @@ int tg_engine_io_next(struct tg_engine *e, uint64_t timeout_ns, struct tg_io_req
     }
 }
 
-static void fault_waiting(struct tg_engine *e, uint32_t slot, int error)
+/* WAIT_IO -> FAULT. The slot is free for nobody before its end is told. */
+static void fault_waiting(struct tg_engine *e, uint32_t slot, uint32_t route, const struct tg_fault *fault)
 {
-    struct tg_fault fault = {TG_FAULT_IO, (uint32_t)error, 0};
-    uint32_t route = tg_load_relaxed_u32(&e->side[slot].route); /* P1 */
     uint32_t from;
-    tg_bad_end_write(e, slot, TG_SLOT_FAULT, &fault);
-    tg_fault_words(e, slot, fault.reason);
+    tg_bad_end_write(e, slot, TG_SLOT_FAULT, fault);
+    tg_fault_words(e, slot, fault->reason);
     tg_add_relaxed_u64(&e->outside_faults, 1); /* C3 */
-    if (route & TG_CELL_FOREIGN) {
+    if (route & TG_CELL_FOREIGN)
         tg_foreign_forget(e, slot);
-    }
     tg_slot_try_move(&e->ring[slot], 1u << TG_SLOT_WAIT_IO, TG_SLOT_FAULT, &from);
+}
+
+/* Whoever waits for it learns of its end; without the lock, because this may wake others. */
+static void fault_told(struct tg_engine *e, uint32_t slot, uint32_t route, const struct tg_fault *fault)
+{
     if (route & TG_CELL_SERVED)
-        tg_served_end(e, slot, TG_SLOT_FAULT, &fault, NULL);
+        tg_served_end(e, slot, TG_SLOT_FAULT, fault, NULL);
     if (route & TG_CELL_BATCHED)
         tg_fence_item_ended(e, e->side[slot].fence);
     tg_waiters_wake(e, slot);
@@ -158,19 +162,26 @@ int tg_engine_io_complete(struct tg_engine *e, const struct tg_item *t, int erro
         return -EINVAL;
     if (e->device)
         return tg_device_io_complete(e, t, error);
+    const struct tg_fault fault = {TG_FAULT_IO, (uint32_t)error, 0};
+    uint32_t slot = t->slot, route = 0;
+    bool ready = false;
     tg_attention_enter(e); /* so that waiters' marks are looked at below */
     pthread_mutex_lock(&e->io.lock);
-    uint32_t slot = t->slot;
     bool waits = tg_slot_status(&e->ring[slot]) == TG_SLOT_WAIT_IO &&
                  tg_load_acquire_u64(&e->side[slot].generation) == t->generation;
     if (waits) {
+        route = tg_load_relaxed_u32(&e->side[slot].route); /* P1 */
         unlist(&e->io, slot);
         if (error != 0)
-            fault_waiting(e, slot, error);
-        else if (tg_slot_try_io_ready(&e->ring[slot]))
-            tg_requeue(e, slot);
+            fault_waiting(e, slot, route, &fault);
+        else
+            ready = tg_slot_try_io_ready(&e->ring[slot]);
     }
     pthread_mutex_unlock(&e->io.lock);
+    if (waits && error != 0)
+        fault_told(e, slot, route, &fault);
+    else if (ready) /* cancelled meanwhile: then its entry is one without work (cancel.c) */
+        tg_requeue(e, slot);
     tg_attention_leave(e);
     return waits ? 0 : -EALREADY;
 }

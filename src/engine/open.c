@@ -17,6 +17,7 @@
 #include "engine/open.h"
 
 #define MAX_SLOTS TG_MAX_ENCODED_RING_SLOTS
+#define BLOCK_SHIFT 4u /* slots of one shard in a row: 16, so that no line beside the ring is shared */
 #define ANY_RESIZE_SLOTS 65536u /* up to this, each queue has room for the whole ring */
 
 static _Thread_local const char *open_reason = "";
@@ -130,6 +131,16 @@ static bool all_zero(const uint32_t *words, uint32_t n)
     return true;
 }
 
+/* One worker is slower than any word that submitters share, and needs no more than one shard. */
+static uint32_t shards_for(const struct tg_engine_options *o)
+{
+    uint32_t shards = 1;
+    while (shards < TG_SHARDS && shards < o->workers &&
+           o->slots >= (shards * TG_PRIORITY_LEVELS) << (BLOCK_SHIFT + 2))
+        shards *= 2;
+    return shards;
+}
+
 int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o)
 {
     uint32_t *words = &e->control[TG_CONTROL_PRIORITY_OFFSETS_BASE];
@@ -153,7 +164,7 @@ int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o)
         e->has_foreign |= foreign != 0;
         e->level[l].first = offsets[l];
         e->level[l].own = size - foreign;
-        uint32_t batch = e->level[l].own / (16 * o->workers);
+        uint32_t batch = e->level[l].own / (16 * o->workers * shards_for(o));
         e->freed_batch[l] = batch < 1 ? 1 : batch > TG_FREED_BATCH ? TG_FREED_BATCH : batch;
     }
     if (!o->ring)
@@ -206,7 +217,7 @@ int tg_open_queues(struct tg_engine *e)
 {
     e->queue_cells = tg_open_queue_cells(e);
     uint32_t shift = shift_for(e->queue_cells);
-    const size_t queues = TG_PRIORITY_LEVELS * (TG_TENANTS + 1);
+    const size_t queues = TG_PRIORITY_LEVELS * TG_TENANTS;
     e->queue_bytes = queues * e->queue_cells * sizeof(uint32_t);
     e->queue_memory = mmap(NULL, e->queue_bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -221,8 +232,6 @@ int tg_open_queues(struct tg_engine *e)
             return -ENOMEM;
         for (uint32_t t = 0; t < TG_TENANTS; t++, cells += e->queue_cells)
             tg_index_init(&e->level[l].queue[t], cells, shift, 0);
-        tg_index_init(&e->level[l].free, cells, shift, 0);
-        cells += e->queue_cells;
     }
     return 0;
 }
@@ -242,8 +251,6 @@ int tg_open_sides(struct tg_engine *e)
         struct tg_level *lv = &e->level[l];
         for (uint32_t s = 0; s < lv->own + e->foreign_slots[l]; s++)
             e->home[lv->first + s] = (uint8_t)l;
-        for (uint32_t s = 0; s < lv->own; s++)
-            tg_index_push_mp(&lv->free, lv->first + s);
         if (e->foreign_slots[l])
             e->control[TG_EXT_FOREIGN_FIRST + l] = lv->first + lv->own + 1;
     }
@@ -325,11 +332,13 @@ void tg_workers_join(struct tg_engine *e)
 
 void tg_engine_free(struct tg_engine *e)
 {
+    tg_engine_drop_kernel(e);
     tg_device_free(e);
     tg_open_workers_free(e);
     free(e->workers);
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         free(e->level[l].queue);
+    tg_free_drop(e);
     if (e->queue_memory)
         munmap(e->queue_memory, e->queue_bytes);
     if (e->own_ring)
@@ -380,6 +389,8 @@ static int build(struct tg_engine *e, const struct tg_engine_options *o)
         r = tg_open_partitions(e, o);
     if (!r)
         r = tg_open_queues(e);
+    if (!r)
+        r = tg_free_lay(e, shards_for(o), BLOCK_SHIFT);
     if (!r)
         r = tg_open_sides(e);
     return r ? r : lay_workers(e);

@@ -14,16 +14,13 @@
 #include "engine/futex.h"
 #include "engine/internal.h"
 
-#define MOVING 0x80u /* changes its level */
-#define GOT 0x40u    /* and is in the hands of the resize */
-
 bool tg_resize_collect(struct tg_engine *e, uint32_t slot)
 {
     uint8_t home = tg_load_acquire_u8(&e->home[slot]);
-    while (home & MOVING) {
+    while (home & TG_HOME_MOVING) {
         /* Z3 acq_rel: hands the slot over with its last use, or fails because the resize was called off;
          * pairs with Z4. */
-        if (tg_cas_acqrel_u8(&e->home[slot], &home, (uint8_t)(home | GOT))) {
+        if (tg_cas_acqrel_u8(&e->home[slot], &home, (uint8_t)(home | TG_HOME_GOT))) {
             tg_settle_bump(e);
             return true;
         }
@@ -60,7 +57,7 @@ static void mark(struct tg_engine *e, const uint32_t *offsets)
     for (uint32_t s = 0; s < e->slots; s++) {
         uint8_t home = tg_load_relaxed_u8(&e->home[s]);
         if (level_at(offsets, s) != home)
-            tg_store_release_u8(&e->home[s], (uint8_t)(home | MOVING));
+            tg_store_release_u8(&e->home[s], (uint8_t)(home | TG_HOME_MOVING));
     }
     tg_store_seqcst_u32(&e->resizing, 1);
 }
@@ -69,9 +66,17 @@ static bool all_here(struct tg_engine *e)
 {
     for (uint32_t s = 0; s < e->slots; s++)
         /* Z4 acquire: pairs with Z3. */
-        if ((tg_load_acquire_u8(&e->home[s]) & (MOVING | GOT)) == MOVING)
+        if ((tg_load_acquire_u8(&e->home[s]) & (TG_HOME_MOVING | TG_HOME_GOT)) == TG_HOME_MOVING)
             return false;
     return true;
+}
+
+static void sift_queue(struct tg_engine *e, struct tg_index *q)
+{
+    uint32_t slot;
+    for (uint64_t n = tg_index_count(q); n > 0 && tg_index_pop_mc(q, &slot); n--)
+        if (!tg_resize_collect(e, slot))
+            tg_index_push_mp(q, slot);
 }
 
 /* Takes what lies in the free queues through the hands of this thread once. */
@@ -79,13 +84,11 @@ static void sift(struct tg_engine *e)
 {
     if (e->device)
         tg_device_reap(e);
-    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
-        struct tg_index *q = &e->level[l].free;
-        uint32_t slot;
-        for (uint64_t n = tg_index_count(q); n > 0 && tg_index_pop_mc(q, &slot); n--)
-            if (!tg_resize_collect(e, slot))
-                tg_index_push_mp(q, slot);
-    }
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        for (uint32_t s = 0; s < e->shards; s++) {
+            sift_queue(e, &e->level[l].free[s].hot);
+            sift_queue(e, &e->level[l].free[s].cold);
+        }
 }
 
 static bool collect(struct tg_engine *e, uint64_t timeout_ns)
@@ -127,7 +130,7 @@ static void settle_slots(struct tg_engine *e, const uint32_t *offsets, uint32_t 
     uint32_t n = 0;
     for (uint32_t s = 0; s < e->slots; s++) {
         uint32_t home = tg_load_acquire_u8(&e->home[s]); /* Z4 */
-        if (!(home & MOVING))
+        if (!(home & TG_HOME_MOVING))
             continue;
         uint32_t level = home & 0xFu;
         if (offsets) {
@@ -136,7 +139,8 @@ static void settle_slots(struct tg_engine *e, const uint32_t *offsets, uint32_t 
             tg_store_release_u32(&e->ring[s].status, TG_SLOT_EMPTY);
             level = level_at(offsets, s);
         }
-        if (tg_exchange_acqrel_u8(&e->home[s], (uint8_t)level) & GOT) /* Z4: ours, or theirs from now on */
+        if (tg_exchange_acqrel_u8(&e->home[s], (uint8_t)level) &
+            TG_HOME_GOT) /* Z4: ours, or theirs from now on */
             got[n++] = s;
     }
     tg_store_seqcst_u32(&e->resizing, 0); /* Z1 */

@@ -79,7 +79,10 @@ static int run_fence(struct tg_worker *w, struct tg_claimed *c, struct tg_fault 
     return TG_OP_FINISHED;
 }
 
-/* E9: a full log keeps what it has. The cursor is input: the host may move it. */
+/* E9: a full log keeps what it has. The cursor is input: the host may move it.
+ * Why a lock: readers take all before the cursor for whole, and a record is to be there when its item is DONE
+ * (E7). So a writer cannot be let past one that stopped in the middle, with whatever means; and this is the
+ * debug log. Under the lock are five stores. */
 static void run_printf(struct tg_engine *e, const struct tg_claimed *c)
 {
     const uint32_t record[TG_DEBUG_RECORD_WORDS] = {c->payload.args[0], c->payload.args[1],
@@ -119,10 +122,34 @@ static void built_in_result(struct tg_engine *e, struct tg_claimed *c)
         c->result[0] = tg_load_relaxed_u32(&e->control[word]);
 }
 
+/* Bodies made at run time, NULL: none. */
+static struct tg_kernel_worker *kernel_of(struct tg_worker *w)
+{
+    /* U4 acquire: pairs with U3 in kernel.c. */
+    return tg_load_acquire_ptr((void *const *)(void *)&w->kernel);
+}
+
+/* Its body of an opcode; an inner op of a packed slot is shown to it as an item of its own. */
+static int run_kernel(struct tg_kernel_worker *kernel, const struct tg_claimed *c, uint32_t opcode,
+                      const uint32_t *args, const struct tg_dfa *dfa, struct tg_fault *fault)
+{
+    if (args == c->payload.args)
+        return tg_kernel_op(kernel, c, dfa, fault);
+    struct tg_claimed inner = *c;
+    inner.payload.opcode = opcode;
+    memcpy(inner.payload.args, args, sizeof(inner.payload.args));
+    return tg_kernel_op(kernel, &inner, dfa, fault);
+}
+
 static int run_handler(struct tg_worker *w, struct tg_claimed *c, const struct tg_handler *h,
                        const uint32_t *args, uint32_t arg_count, uint32_t *ret_resource,
                        struct tg_fault *fault)
 {
+    if (h->call == tg_kernel_handler) {
+        const struct tg_dfa *dfa = tg_load_acquire_ptr((void *const *)(void *)&w->engine->dfa); /* R1 again */
+        *ret_resource = args[0];
+        return run_kernel(kernel_of(w), c, h->opcode, args, dfa, fault);
+    }
     struct tg_op op = {.opcode = h->opcode,
                        .tenant = c->tenant,
                        .priority = c->level,
@@ -138,6 +165,16 @@ static int run_handler(struct tg_worker *w, struct tg_claimed *c, const struct t
     if (c->flags & TG_CELL_SERVED)
         memcpy(c->result, op.result, sizeof(c->result));
     return r;
+}
+
+/* A body of opcodes 0 to 6. */
+static bool run_built_in(struct tg_worker *w, struct tg_claimed *c, const struct tg_view *v, uint32_t opcode,
+                         const uint32_t *args, struct tg_fault *fault)
+{
+    struct tg_kernel_worker *kernel = kernel_of(w);
+    if (!kernel || opcode >= TG_OP_BATCH_FENCE)
+        return tg_op_builtin(v, opcode, args, fault);
+    return run_kernel(kernel, c, opcode, args, v->dfa, fault) == TG_OP_FINISHED;
 }
 
 /* Every inner op runs with its own arguments; what is malformed faults before the first one runs. */
@@ -171,7 +208,7 @@ static int run_packed(struct tg_worker *w, struct tg_claimed *c, const struct tg
             tg_add_acqrel_u32(&w->engine->control[TG_CONTROL_EPOCH], 1);                    /* O3 */
         } else if (opcode == TG_OP_BATCH_FENCE) {
             return fault_of(fault, TG_FAULT_FENCE, args[0]); /* it would have to wait inside the slot */
-        } else if (!tg_op_builtin(v, opcode, args, fault)) {
+        } else if (!run_built_in(w, c, v, opcode, args, fault)) {
             return TG_RAN_FAULT;
         }
         tg_count(&w->counts.executions[kind]);
@@ -227,7 +264,7 @@ int tg_run(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault)
     if (c->flags & TG_CELL_SERVED)
         memset(c->result, 0, sizeof(c->result));
     if (c->kind < TG_OP_BATCH_FENCE)
-        r = tg_op_builtin(&view, c->kind, c->payload.args, fault) ? TG_OP_FINISHED : TG_RAN_FAULT;
+        r = run_built_in(w, c, &view, c->kind, c->payload.args, fault) ? TG_OP_FINISHED : TG_RAN_FAULT;
     else
         r = run_other(w, c, &view, h, fault);
     if (r == TG_OP_FINISHED) {

@@ -6,10 +6,10 @@
  *
  * Sleeping
  *   Reasons to wake are file descriptors: the listener, the guests' sockets and doorbells, and one eventfd of
- *   the engine's own for whoever ends an item or frees a slot while the server waits for just that. The last
- *   is armed (Y3: WANTS of a tenant at its bound, STARVED when the engine was full) only before a sleep, then
- *   the pending items are tried once more, all seq_cst; so an end is either seen by the try or wakes. A
- * server that is awake costs those who end items one load.
+ *   the engine's own for whoever ends an item, frees a slot or completes a batch while the server waits for
+ * just that. The last is armed (Y3: WANTS of a tenant at its bound, STARVED when the engine was full) only
+ * before a sleep, then the pending items are tried once more, all seq_cst; so an end is either seen by the
+ * try or wakes. A server that is awake costs those who end items one load.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ void tg_serve_wake(struct tg_engine *e)
 static void bell_rang(struct tg_guest *g)
 {
     tg_serve_count(&g->server->stats.rings);
-    if (++g->rings > g->taken + g->mask + RINGS_SPARE)
+    if (++g->rings > g->taken + g->next_cancel + g->mask + RINGS_SPARE)
         tg_guest_drop(g, EPROTO);
     else
         tg_guest_activate(g);
@@ -121,12 +121,15 @@ static void sleep_long(struct tg_server *s)
         tg_attention_enter(s->engine); /* so that a freed slot is told at once */
         tg_store_seqcst_u32(&s->engine->serve_starved, 1);
     }
-    bool moved = s->waitings != 0 && tg_serve_submit(s);
+    tg_store_seqcst_u32(&s->engine->serve_dozing, 1); /* Y17 seq_cst: before the look; pairs with Y18 */
+    bool moved = tg_load_seqcst_u32(&s->engine->serve_ready) != 0;
+    moved |= s->waitings != 0 && tg_serve_submit(s);
     /* What the try met anew was not armed for: try again instead. */
     if (!moved && (s->wanted & ~wanted) == 0 && (full || !s->full)) {
         tg_serve_count(&s->stats.sleeps);
         events(s, -1);
     }
+    tg_store_relaxed_u32(&s->engine->serve_dozing, 0); /* a wake too many is harmless */
     disarm(s, wanted, full);
 }
 
@@ -440,7 +443,7 @@ void tg_server_stats(struct tg_server *s, struct tg_serve_stats *ret)
         .taken = tg_load_relaxed_u64(&from->taken),       .invalid = tg_load_relaxed_u64(&from->invalid),
         .lost = tg_load_relaxed_u64(&from->lost),         .rings = tg_load_relaxed_u64(&from->rings),
         .sleeps = tg_load_relaxed_u64(&from->sleeps),     .clients = tg_load_relaxed_u32(&from->clients),
-        .leaving = tg_load_relaxed_u32(&from->leaving),
+        .leaving = tg_load_relaxed_u32(&from->leaving),   .cancelled = tg_load_relaxed_u64(&from->cancelled),
     };
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the files of the server share. serve.c: its life and its one thread; serve_guest.c: connections come
- * and go; serve_item.c: items from a guest's ring into the engine and their ends back. A "guest" is the
- * server's side of one client.
+ * and go; serve_item.c: items from a guest's ring into the engine and their ends back; serve_batch.c: fences
+ * over them, and taking them back. A "guest" is the server's side of one client.
  *
  * Who touches what: everything belongs to who holds the engine's serve_lock (the server's thread, or a worker
  * that helps), but for what is marked "ends": that is touched by whoever ends an item (a
@@ -21,6 +21,7 @@
 #include "engine/share.h"
 
 #define TG_NO_ITEM 0xFFFFFFFFu
+#define TG_ITEM_OVER 0xFFFFFFFEu
 
 /* The state of an item; ends. */
 enum {
@@ -28,6 +29,7 @@ enum {
     TG_ITEM_PENDING = 1, /* copied, not yet in the engine */
     TG_ITEM_FLYING = 2,  /* in the engine */
     TG_ITEM_LANDING = 3, /* its end is being told; FREE is the last touch */
+    TG_ITEM_WAITING = 4, /* a fence whose items have not all ended; not in the engine */
 };
 
 /* One a slot of a guest's ring: the server's own copy. */
@@ -36,10 +38,14 @@ struct tg_served {
     uint32_t state; /* ends */
     uint32_t index; /* of its slot */
     uint32_t level;
-    uint32_t next; /* in the pending list of its level */
+    uint32_t next, prev; /* in the pending list of its level */
     uint32_t opcode;
     uint32_t args[TG_ARGS_PER_SLOT];
     struct tg_item ticket; /* when FLYING */
+    uint32_t fence;        /* the fence that counts it, TG_NO_ITEM, or TG_ITEM_OVER when it ended; ends */
+    uint32_t remaining;    /* of a fence: items that have not ended; ends */
+    uint32_t next_ready;   /* of a fence in the list of those with none; ends */
+    bool cancelled;        /* a WAITING fence that is not to have its effect */
 };
 
 struct tg_pending {
@@ -63,9 +69,12 @@ struct tg_guest {
     uint32_t pendings; /* items in the lists below */
     struct tg_pending pending[TG_PRIORITY_LEVELS];
     uint32_t sent[TG_PRIORITY_LEVELS]; /* items given to the engine, modulo 2^32 */
+    uint32_t uncovered;                /* the last items taken that no fence counts, at most mask */
+    uint32_t next_cancel;              /* counts the cancel words looked at */
     uint64_t taken, rings;
-    uint64_t last_ns;                                /* when something was taken */
-    uint32_t closing;                                /* 1: tell the server of each end; ends read it */
+    uint64_t last_ns; /* when something was taken */
+    uint32_t closing; /* 1: tell the server of each end; ends read it */
+    uint32_t ready;   /* fences whose items have all ended: place + 1 of the first, 0: none; ends */
     _Alignas(64) uint32_t ended[TG_PRIORITY_LEVELS]; /* ends: items of sent that left the engine */
 };
 
@@ -91,6 +100,7 @@ struct tg_server {
     struct tg_guest **waiting; /* with pending items */
     uint32_t waitings;
     uint32_t turn;                                 /* where the next pass over them starts */
+    uint32_t help_from;                            /* where the next worker that helps starts */
     uint32_t full;                                 /* 1: the engine had no slot for an item */
     uint32_t wanted;                               /* tenants at their bound, bit t */
     uint32_t held[TG_TENANTS][TG_PRIORITY_LEVELS]; /* at least the tenant's items in the engine */
@@ -120,6 +130,24 @@ bool tg_guest_has_item(const struct tg_guest *g);
 /* Cancels all of the guest's items. */
 void tg_guest_cancel_items(struct tg_guest *g);
 bool tg_guest_landed(const struct tg_guest *g);
+/* Writes the answer into the item's slot, and counts it for its fence. */
+void tg_item_answer(struct tg_served *it, uint32_t status, const struct tg_fault *fault,
+                    const uint32_t *result);
+void tg_item_append(struct tg_guest *g, struct tg_served *it);
+/* Out of the pending list. */
+void tg_item_unlink(struct tg_guest *g, struct tg_served *it);
+
+/* ---- serve_batch.c ---- */
+/* A fence over earlier items was taken: WAITING, or PENDING. False: it names items it may not. */
+bool tg_fence_take(struct tg_guest *g, struct tg_served *it);
+/* The item ended; after its answer. */
+void tg_fence_count(struct tg_served *it);
+/* Appends the fences whose items have all ended. True when there was one. */
+bool tg_fences_collect(struct tg_server *s);
+/* Is there a cancel word that could be looked at now? */
+bool tg_guest_has_cancel(const struct tg_guest *g);
+/* Looks at the guest's cancel words, a few of them. */
+bool tg_guest_cancels(struct tg_guest *g);
 /* Wakes the client if it sleeps. */
 void tg_guest_wake(struct tg_guest *g);
 

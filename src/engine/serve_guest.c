@@ -124,6 +124,7 @@ static int make_guest(struct tg_server *s, uint32_t uid, uint32_t tenant, struct
     for (uint32_t i = 0; i < slots; i++) {
         g->item[i].guest = g;
         g->item[i].index = i;
+        g->item[i].fence = TG_ITEM_OVER;
     }
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         g->pending[l].first = TG_NO_ITEM;

@@ -48,9 +48,8 @@ void tg_guest_wake(struct tg_guest *g)
         tg_futex_wake_shared(word, 1);
 }
 
-/* Writes the answer into the slot. */
-static void answer(const struct tg_served *it, uint32_t status, const struct tg_fault *fault,
-                   const uint32_t *result)
+void tg_item_answer(struct tg_served *it, uint32_t status, const struct tg_fault *fault,
+                    const uint32_t *result)
 {
     struct tg_slot *slot = &it->guest->share->slot[it->index];
     /* U4 relaxed: before STATUS (U3); pairs with U5 in attach_item.c. */
@@ -65,6 +64,7 @@ static void answer(const struct tg_served *it, uint32_t status, const struct tg_
     /* U3 seq_cst: the answer; pairs with U5, and before V6. */
     tg_store_seqcst_u32(&slot->status, status);
     tg_guest_wake(it->guest);
+    tg_fence_count(it); /* E5: after the answer */
 }
 
 void tg_served_end(struct tg_engine *e, uint32_t slot, uint32_t status, const struct tg_fault *fault,
@@ -74,7 +74,7 @@ void tg_served_end(struct tg_engine *e, uint32_t slot, uint32_t status, const st
     struct tg_guest *g = it->guest;
     uint32_t tenant = g->tenant;
     tg_store_seqcst_u32(&it->state, TG_ITEM_LANDING); /* Y1 seq_cst: before the answer; see the argument */
-    answer(it, status, fault, result);
+    tg_item_answer(it, status, fault, result);
     tg_add_seqcst_u32(&g->ended[it->level], 1); /* Y2 seq_cst: before the look at WANTS; pairs with Y3 */
     /* Y3 seq_cst: pairs with arm() in serve.c. */
     bool wake =
@@ -91,6 +91,8 @@ void tg_served_end(struct tg_engine *e, uint32_t slot, uint32_t status, const st
 bool tg_guest_has_item(const struct tg_guest *g)
 {
     uint32_t i = g->next & g->mask;
+    if (tg_guest_has_cancel(g))
+        return true;
     /* V2 seq_cst: after PARKED (V1); pairs with U1. Then Y8 acquire: pairs with Y7. In this order: PUBLISHED
      * by an honest client means that its slot's last item is LANDING at least. One look too many does no
      * harm. */
@@ -100,14 +102,16 @@ bool tg_guest_has_item(const struct tg_guest *g)
     return state == TG_ITEM_FREE || state == TG_ITEM_LANDING;
 }
 
-static void append(struct tg_guest *g, struct tg_served *it)
+void tg_item_append(struct tg_guest *g, struct tg_served *it)
 {
     struct tg_pending *list = &g->pending[it->level];
-    it->next = TG_NO_ITEM;
-    if (list->first == TG_NO_ITEM)
+    it->next = it->prev = TG_NO_ITEM;
+    if (list->first == TG_NO_ITEM) {
         list->first = it->index;
-    else
+    } else {
+        it->prev = list->last;
         g->item[list->last].next = it->index;
+    }
     list->last = it->index;
     g->pendings++;
     if (!g->waits) {
@@ -116,12 +120,20 @@ static void append(struct tg_guest *g, struct tg_served *it)
     }
 }
 
+void tg_item_unlink(struct tg_guest *g, struct tg_served *it)
+{
+    struct tg_pending *list = &g->pending[it->level];
+    *(it->prev == TG_NO_ITEM ? &list->first : &g->item[it->prev].next) = it->next;
+    *(it->next == TG_NO_ITEM ? &list->last : &g->item[it->next].prev) = it->prev;
+    g->pendings--;
+}
+
 static void refuse(struct tg_served *it, uint32_t reason, uint32_t detail)
 {
     struct tg_fault fault = {reason, detail, 0};
     tg_serve_count(&it->guest->server->stats.invalid);
     tg_store_relaxed_u32(&it->state, TG_ITEM_FREE); /* this thread's own: it never flew */
-    answer(it, TG_SLOT_FAULT, &fault, NULL);
+    tg_item_answer(it, TG_SLOT_FAULT, &fault, NULL);
 }
 
 /* A slot's payload, each word read once. */
@@ -148,6 +160,11 @@ static bool take_one(struct tg_guest *g)
     copy(it, slot, &priority);
     g->next++;
     g->taken++;
+    tg_store_relaxed_u32(&it->fence, TG_NO_ITEM); /* Y16 relaxed: nobody else has the item yet */
+    it->cancelled = false;
+    bool covers = it->opcode == TG_OP_BATCH_FENCE && it->args[0] != 0;
+    if (!covers && g->uncovered < g->mask)
+        g->uncovered++;
     tg_serve_count(&g->server->stats.taken);
     if (priority >= TG_PRIORITY_LEVELS) {
         refuse(it, TG_FAULT_PRIORITY, priority);
@@ -155,8 +172,12 @@ static bool take_one(struct tg_guest *g)
         refuse(it, TG_FAULT_UNKNOWN_OPCODE, it->opcode);
     } else {
         it->level = priority;
-        tg_store_relaxed_u32(&it->state, TG_ITEM_PENDING); /* this thread's own until it flies */
-        append(g, it);
+        if (covers && !tg_fence_take(g, it)) {
+            refuse(it, TG_FAULT_FENCE, it->args[0]);
+        } else if (!covers) {
+            tg_store_relaxed_u32(&it->state, TG_ITEM_PENDING); /* this thread's own until it flies */
+            tg_item_append(g, it);
+        }
     }
     return true;
 }
@@ -188,7 +209,7 @@ static bool has_room(struct tg_guest *g, uint32_t level)
     uint32_t *held = &s->held[g->tenant][level];
     if (*held < own / 32 + 1)
         return true;
-    uint32_t left = (uint32_t)tg_index_count(&lv->free);
+    uint32_t left = (uint32_t)tg_free_count(s->engine, level);
     if (tg_serve_may_hold(*held, left, own))
         return true;
     *held = held_by_tenant(s, g->tenant, level);
@@ -201,7 +222,6 @@ static bool submit_one(struct tg_guest *g, uint32_t level)
     struct tg_server *s = g->server;
     struct tg_pending *list = &g->pending[level];
     struct tg_served *it = &g->item[list->first];
-    uint32_t next = it->next;
     if (!has_room(g, level)) {
         s->wanted |= 1u << g->tenant;
         return false;
@@ -213,14 +233,13 @@ static bool submit_one(struct tg_guest *g, uint32_t level)
         s->full = 1;
         return false;
     }
-    list->first = next;
-    g->pendings--;
+    tg_item_unlink(g, it);
     if (r == 0) {
         g->sent[level]++;
         s->held[g->tenant][level]++;
     } else if (r == -ESHUTDOWN) {
         tg_store_relaxed_u32(&it->state, TG_ITEM_FREE);
-        answer(it, TG_SLOT_EMPTY, NULL, NULL);
+        tg_item_answer(it, TG_SLOT_EMPTY, NULL, NULL);
     } else {
         refuse(it, TG_FAULT_REFUSED, (uint32_t)r);
     }
@@ -262,13 +281,13 @@ bool tg_serve_submit(struct tg_server *s)
 
 bool tg_serve_pass(struct tg_server *s)
 {
-    bool moved = false;
+    bool moved = tg_fences_collect(s);
     for (uint32_t k = 0; k < s->actives; k++) {
         struct tg_guest *g = s->active[k];
         uint32_t n = 0;
         while (n < BURST && take_one(g))
             n++;
-        if (n != 0) {
+        if (tg_guest_cancels(g) || n != 0) {
             g->last_ns = 0; /* the next look at the clock sets it */
             moved = true;
         }
@@ -282,9 +301,13 @@ bool tg_serve_help(struct tg_engine *e)
     if (pthread_mutex_trylock(&e->serve_lock) != 0)
         return false;
     struct tg_server *s = e->helped;
-    for (uint32_t i = 0; s && i < s->top; i++) {
-        struct tg_guest *g = s->guest[i];
-        for (uint32_t n = 0; g && !g->leaving && n < BURST && take_one(g); n++)
+    if (s && tg_fences_collect(s))
+        taken++;
+    /* At most a burst, and from another guest on each time: while it takes, the worker counts as one that
+     * looks for work, and publishers wake no other. */
+    for (uint32_t i = 0; s && i < s->top && taken < BURST; i++) {
+        struct tg_guest *g = s->guest[s->help_from++ % s->top];
+        while (g && !g->leaving && taken < BURST && take_one(g))
             taken++;
     }
     if (taken != 0) {
@@ -306,10 +329,10 @@ void tg_guest_cancel_items(struct tg_guest *g)
     for (uint32_t i = 0; i <= g->mask; i++) {
         struct tg_served *it = &g->item[i];
         uint32_t state = tg_load_seqcst_u32(&it->state); /* Y6 again */
-        if (state == TG_ITEM_PENDING) {
+        if (state == TG_ITEM_PENDING || state == TG_ITEM_WAITING) {
             tg_serve_count(&s->stats.lost);
             tg_store_relaxed_u32(&it->state, TG_ITEM_FREE);
-            answer(it, TG_SLOT_EMPTY, NULL, NULL);
+            tg_item_answer(it, TG_SLOT_EMPTY, NULL, NULL);
         } else if (state == TG_ITEM_FLYING && tg_engine_cancel(s->engine, &it->ticket) == 0) {
             tg_serve_count(&s->stats.lost);
         }

@@ -9,6 +9,11 @@
  *     PUBLISHED           the server copies it when its own count comes to it (U2)
  *     DONE, FAULT, EMPTY  the server answers (U3): EMPTY says cancelled; else ARG0.. hold the answer
  * TENANT (word 2) is ignored. The answer lies in the slot itself so that a round trip moves one cache line.
+ * A BATCH_FENCE with ARG0 = n covers the n slots before it, which must not be covered by an earlier one.
+ *
+ * Taking items back: N cancel words behind the slots, used in order by both sides like the ring. The client
+ * stores item << 1 | 1 (modulo 2^32) into the next word when that is 0 (U7), the server looks at it and
+ * stores 0 (U8). It is a wish: how the item ended is told in its slot, as always.
  *
  * Sleeping
  *   PARKED   the server stores 1 (V1), then looks at the next slot once more (V2), then sleeps until the
@@ -33,7 +38,7 @@
 #include "base/atomic.h"
 
 #define TG_SHARE_MAGIC 0x54475348u
-#define TG_SHARE_VERSION 1u
+#define TG_SHARE_VERSION 2u
 
 struct tg_share {
     /* Written by the server, before it hands the memory over; CLOSED once more. */
@@ -72,10 +77,15 @@ struct tg_welcome {
     uint32_t reserved[3];
 };
 
+static inline uint32_t *tg_share_cancels(struct tg_share *share, uint32_t slots)
+{
+    return (uint32_t *)(void *)(share->slot + slots);
+}
+
 static inline size_t tg_share_bytes(uint32_t slots)
 {
     const size_t page = 4096;
-    size_t bytes = sizeof(struct tg_share) + (size_t)slots * sizeof(struct tg_slot);
+    size_t bytes = sizeof(struct tg_share) + (size_t)slots * (sizeof(struct tg_slot) + sizeof(uint32_t));
     return (bytes + page - 1) / page * page;
 }
 

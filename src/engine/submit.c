@@ -43,14 +43,33 @@ static void give_back(struct tg_engine *e, const uint32_t *slots, uint32_t n)
         tg_slot_release(e, NULL, slots[i]);
 }
 
+/* Takes up to n free slots, from this thread's shard first. */
+static uint32_t pop_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots,
+                          const struct tg_index **ret_from)
+{
+    struct tg_free *free = e->level[level].free;
+    uint32_t home = e->shards == 1 ? 0 : tg_submitter();
+    uint32_t got = 0;
+    for (uint32_t s = 0; s < e->shards; s++)
+        while (tg_free_pop(&free[(home + s) & (e->shards - 1)], &slots[got], ret_from))
+            if (++got == n)
+                return n;
+    return got;
+}
+
 /* Takes n free slots of the level, or none. */
 static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
-    struct tg_index *q = &e->level[level].free;
-    bool got = e->device ? tg_device_take(e, level, n, slots)
-               : n == 1  ? tg_index_pop_mc(q, slots)
-                         : tg_index_pop_many_mc(q, n, slots);
-    if (!got) {
+    const struct tg_index *q = NULL;
+    uint32_t got = 0;
+    if (e->device)
+        got = tg_device_take(e, level, n, slots) ? n : 0;
+    /* Who wants several looks first: slots that are taken and given back are missed by others meanwhile. */
+    else if (n == 1 || tg_free_count(e, level) >= n)
+        got = pop_slots(e, level, n, slots, &q);
+    if (got < n) {
+        if (!e->device)
+            give_back(e, slots, got);
         /* G2 again, so that a closed engine is not reported as a full one. */
         if (!tg_load_seqcst_u32(&e->accepting))
             return -ESHUTDOWN;

@@ -137,7 +137,7 @@ int tg_engine_wait_space(struct tg_engine *e, uint32_t priority, uint64_t timeou
         uint32_t seen = tg_load_seqcst_u32(&e->space_event); /* D2 seq_cst: before the look; pairs with D1 */
         if (!tg_load_seqcst_u32(&e->accepting))
             r = -ESHUTDOWN; /* G2 */
-        else if (tg_index_peek(&e->level[priority].free, &ignored) ||
+        else if (tg_free_some(e, priority) ||
                  (e->device && tg_index_peek(&e->device->free[priority], &ignored)))
             r = 0;
         else if (tg_load_relaxed_u32(&e->level[priority].own) == 0)

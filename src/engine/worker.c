@@ -10,6 +10,7 @@
 #include "engine/internal.h"
 
 #define POST_EVERY 256u       /* items between two publications of the counters */
+#define LOOKS_BEFORE_FLUSH 8u /* empty looks before freed slots go back: few large returns are cheaper */
 #define LOOKS_BEFORE_POST 64u /* empty looks before the counters are published and the worker searches */
 #define RECHECK_EVERY 64u     /* items between two looks at tenants found blocked */
 #define SLEEP_LIMIT_NS UINT64_C(10000000000)
@@ -52,10 +53,14 @@ static bool look_for_work(struct tg_worker *w)
 {
     struct tg_engine *e = w->engine;
     uint64_t end = 0;
-    tg_freed_flush(w);
-    if (tg_attention(e))
-        became_idle(w);
+    bool flushed = false;
     for (uint32_t looks = 1;; looks++) {
+        if (!flushed && (looks > LOOKS_BEFORE_FLUSH || e->spin_us == 0 || tg_attention(e))) {
+            flushed = true;
+            tg_freed_flush(w);
+            if (tg_attention(e))
+                became_idle(w);
+        }
         if (claim(w))
             return true;
         /* Y15 relaxed: a hint. */

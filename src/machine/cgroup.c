@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "machine/kept.h"
 #include "machine/text.h"
 
 #define MOUNT "/sys/fs/cgroup"
@@ -156,7 +157,7 @@ static void find_dir(const struct tg_root *root, struct tg_cgroup *g, const char
         ;
 }
 
-int tg_cgroup_find(const struct tg_root *root, const char *controller, struct tg_cgroup *ret)
+static int search(const struct tg_root *root, const char *controller, struct tg_cgroup *ret)
 {
     char buf[16384];
     int err = tg_text_read(root, "/proc/self/cgroup", buf, sizeof buf);
@@ -181,6 +182,18 @@ int tg_cgroup_find(const struct tg_root *root, const char *controller, struct tg
         return err;
     find_dir(root, ret, mine->path);
     return 0;
+}
+
+int tg_cgroup_find(const struct tg_root *root, const char *controller, struct tg_cgroup *ret)
+{
+    int err;
+    struct tg_kept *kept = root->prefix[0] == '\0' ? root->kept : NULL;
+    if (kept && tg_kept_group_get(kept, controller, &err, ret))
+        return err;
+    err = search(root, controller, ret);
+    if (kept)
+        tg_kept_group_put(kept, controller, err, ret);
+    return err;
 }
 
 bool tg_cgroup_up(struct tg_cgroup *group)

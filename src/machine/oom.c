@@ -47,10 +47,14 @@ int tg_oom_kills(const struct tg_root *root, uint64_t *ret)
 
 void tg_oom_volunteer(const struct tg_root *root, int step)
 {
-    char path[PATH_MAX], text[16];
+    char buf[PATH_MAX], text[16];
+    const char *path = SCORE_PATH;
     uint64_t v;
-    if (tg_root_path(root, SCORE_PATH, path, sizeof(path)))
-        return;
+    if (root->prefix[0]) {
+        if (tg_root_path(root, SCORE_PATH, buf, sizeof(buf)))
+            return;
+        path = buf;
+    }
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return;

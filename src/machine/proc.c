@@ -10,6 +10,7 @@
 #include "machine/proc.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -148,6 +149,31 @@ int tg_owner_and_kin(const struct tg_root *root, pid_t pid, struct tg_owner *ret
     return 0;
 }
 
+/* Opened before /proc is read, and alive after that: it had the number all the while, so both mean it. */
+int tg_owner_open(const struct tg_root *root, pid_t pid, struct tg_owner *ret, struct tg_kin *ret_kin,
+                  int *ret_fd)
+{
+    int fd = -1;
+    if (pid >= 1 && root->prefix[0] == '\0')
+        fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int err = tg_owner_and_kin(root, pid, ret, ret_kin);
+    if (err == -EMFILE && fd >= 0) { /* that was the last descriptor there is: the identity matters more */
+        close(fd);
+        fd = -1;
+        err = tg_owner_and_kin(root, pid, ret, ret_kin);
+    }
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (!err && fd >= 0 && poll(&p, 1, 0) != 0)
+        err = -ESRCH;
+    if (err) {
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    *ret_fd = fd < 0 ? -1 : fd;
+    return 0;
+}
+
 /* 0 and the line when the recorded process lives; -ESRCH: dead or somebody else; -errno: unknown. */
 static int find_owner(const struct tg_root *root, const struct tg_owner *owner, struct tg_stat_line *ret)
 {
@@ -201,6 +227,12 @@ int tg_owner_pidfd(const struct tg_root *root, const struct tg_owner *owner, int
 {
     struct tg_stat_line s;
     return open_owner(root, owner, ret_fd, &s);
+}
+
+bool tg_proc_is_stopped(const struct tg_root *root, pid_t pid)
+{
+    struct tg_stat_line s;
+    return pid > 0 && read_stat(root, pid, &s) == 0 && s.state == 'T';
 }
 
 int tg_proc_uid(const struct tg_root *root, pid_t pid, uid_t *ret)

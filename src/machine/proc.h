@@ -36,6 +36,12 @@ struct tg_kin {
 };
 int tg_owner_and_kin(const struct tg_root *root, pid_t pid, struct tg_owner *ret, struct tg_kin *ret_kin);
 
+/* The same, with a pidfd for exactly that process, which costs one look at /proc less than asking for the one
+ * after the other. *ret_fd is -1 where none can be had, or with a fixture: ask tg_owner_pidfd then, which
+ * says why. On error nothing is open. */
+int tg_owner_open(const struct tg_root *root, pid_t pid, struct tg_owner *ret, struct tg_kin *ret_kin,
+                  int *ret_fd);
+
 /* Whether the recorded process still lives: the boot id, the start time and the state all must say so (a
  * zombie is dead). UNKNOWN when /proc cannot be read. Probing never reaps (L14). */
 enum tg_liveness tg_owner_alive(const struct tg_root *root, const struct tg_owner *owner);
@@ -55,6 +61,9 @@ int tg_owner_signal(const struct tg_root *root, const struct tg_owner *owner, in
  * reused). Refuses pid <= 1, the caller itself and bad signals with -EINVAL; -ESRCH: no child of ours, or
  * reaped already. Collects nothing, keeps errno, may be called in a signal handler. */
 int tg_child_signal(pid_t child, int sig);
+
+/* Whether a signal has stopped it (SIGSTOP, Ctrl-Z; not: a debugger). False too when nobody can tell. */
+bool tg_proc_is_stopped(const struct tg_root *root, pid_t pid);
 
 /* The user that owns the process (real uid). 0, -ESRCH, -errno. */
 int tg_proc_uid(const struct tg_root *root, pid_t pid, uid_t *ret);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "machine/kept.h"
 #include "machine/text.h"
 
 /* Fills buf until the end of the file. A file of /proc may hand itself out in pieces, so only a read of 0
@@ -57,8 +58,10 @@ int tg_root_path(const struct tg_root *root, const char *path, char *buf, size_t
 
 long tg_root_read(const struct tg_root *root, const char *path, char *buf, size_t size)
 {
-    if (root->prefix[0] == '\0')
-        return tg_text_read_at(AT_FDCWD, path, buf, size);
+    if (root->prefix[0] == '\0') {
+        long n = root->kept ? tg_kept_read(root->kept, path, buf, size) : -ENOTSUP;
+        return n != -ENOTSUP ? n : tg_text_read_at(AT_FDCWD, path, buf, size);
+    }
     char full[PATH_MAX];
     int err = tg_root_path(root, path, full, sizeof full);
     return err ? err : tg_text_read_at(AT_FDCWD, full, buf, size);

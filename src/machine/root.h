@@ -8,8 +8,11 @@
 
 #include <stddef.h>
 
+struct tg_kept;
+
 struct tg_root {
-    const char *prefix; /* "" for the real machine; "/tmp/fixture" reads /tmp/fixture/proc/... */
+    const char *prefix;   /* "" for the real machine; "/tmp/fixture" reads /tmp/fixture/proc/... */
+    struct tg_kept *kept; /* kept.h: for who reads the same files again and again; NULL: nothing is kept */
 };
 
 /* Reads a small file (at most size - 1 bytes) whole and NUL-terminates it. The length, or -errno;

@@ -30,15 +30,19 @@ static uint64_t load_limit(const struct tg_gates *gates, const struct tg_usage *
                               : gates->load_limit_milli;
 }
 
-static enum tg_why busy(const struct tg_gates *gates, const struct tg_usage *usage, struct tg_verdict *v)
+/* slots: of the job; one that takes none would be let in again and again. */
+static enum tg_why busy(const struct tg_gates *gates, const struct tg_usage *usage, uint32_t slots,
+                        struct tg_verdict *v)
 {
     if (gates->load_limit_milli == TG_LOAD_OFF)
         return TG_WHY_NONE;
     uint64_t limit = load_limit(gates, usage);
     if (!usage->load_known)
         return refuse(v, TG_WHY_LOAD_UNKNOWN, 0, 0, limit);
-    if (usage->load_milli < limit)
+    if (usage->load_milli < limit || (slots > 0 && usage->slots_held < gates->load_least_slots))
         return TG_WHY_NONE;
+    uint64_t held = usage->slots_held < UINT64_MAX / 1000 ? usage->slots_held * 1000 : UINT64_MAX;
+    v->by_others = tg_sat_sub_u64(usage->load_milli, held) >= limit;
     return refuse(v, TG_WHY_LOAD, gates->load_limit_milli, usage->load_milli, limit);
 }
 
@@ -60,7 +64,7 @@ enum tg_why tg_gates_refuse(const struct tg_gates *gates, const struct tg_usage 
 {
     if (job->slots > tg_sat_sub_u64(gates->slots, usage->slots_held) && job->slots > 0)
         return refuse(v, TG_WHY_SLOTS, job->slots, usage->slots_held, gates->slots);
-    if (busy(gates, usage, v) != TG_WHY_NONE || pressed(gates, usage, v) != TG_WHY_NONE)
+    if (busy(gates, usage, job->slots, v) != TG_WHY_NONE || pressed(gates, usage, v) != TG_WHY_NONE)
         return v->why;
     if (!usage->mem_known)
         return refuse(v, TG_WHY_MEMORY_UNKNOWN, job->est_mb, 0, 0);
@@ -292,8 +296,8 @@ bool tg_pass_exhausted(const struct tg_pass *pass, bool zero_slot_waiters)
 {
     const struct tg_gates *g = &pass->gates;
     const struct tg_usage *u = &pass->usage;
-    struct tg_verdict v;
-    if (busy(g, u, &v) != TG_WHY_NONE || pressed(g, u, &v) != TG_WHY_NONE)
+    struct tg_verdict v = {0};
+    if (busy(g, u, 1, &v) != TG_WHY_NONE || pressed(g, u, &v) != TG_WHY_NONE)
         return true;
     if (g->strict && pass->has_front)
         return true;

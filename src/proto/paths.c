@@ -11,12 +11,11 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 __attribute__((format(printf, 4, 5))) static int refuse(int err, char *why, size_t size, const char *format,
@@ -29,13 +28,14 @@ __attribute__((format(printf, 4, 5))) static int refuse(int err, char *why, size
     return err;
 }
 
-__attribute__((format(printf, 2, 3))) static bool join(char out[TG_PATH_BYTES], const char *format, ...)
+/* The path's length; what does not fit is cut off. */
+__attribute__((format(printf, 3, 4))) static size_t join(char *out, size_t size, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(out, TG_PATH_BYTES, format, args);
+    int n = vsnprintf(out, size, format, args);
     va_end(args);
-    return n >= 0 && (size_t)n < TG_PATH_BYTES;
+    return n < 0 ? SIZE_MAX : (size_t)n;
 }
 
 /* The variable's value, or NULL when it is unset or empty (which the XDG rules count as unset). */
@@ -67,16 +67,23 @@ static int resolve_runtime(struct tg_paths *p, char *why, size_t size)
     snprintf(user, sizeof user, "/run/user/%u", uid);
     if (!dir && lstat(user, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid)
         dir = user;
-    bool fits =
-        dir ? join(p->runtime_dir, "%s/tidegate", dir) : join(p->runtime_dir, "/tmp/tidegate-%u", uid);
-    if (!fits || !join(p->socket, "%s/broker.sock", p->runtime_dir))
+    char number[24] = "";
+    if (!dir)
+        snprintf(number, sizeof number, "-%u", uid);
+    const char *parts[] = {dir ? dir : "/tmp", number};
+    size_t n = join(p->runtime_dir, sizeof p->runtime_dir, "%s/tidegate%s", parts[0], parts[1]);
+    if (n < sizeof p->runtime_dir)
+        n = join(p->socket, sizeof p->socket, "%s/broker.sock", p->runtime_dir);
+    else if (n < TG_PATH_BYTES)
+        n += sizeof "/broker.sock" - 1;
+    if (n >= TG_PATH_BYTES)
         return too_long(source, why, size);
-    size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
-    if (strlen(p->socket) > most)
+    if (n > TG_SOCKET_PATH_BYTES)
         return refuse(
             -ENAMETOOLONG, why, size,
-            "%s: the socket's path %.200s has %zu bytes, a socket may have %zu: use a shorter directory",
-            source, p->socket, strlen(p->socket), most);
+            "%s: the socket's path %.170s/tidegate%s/broker.sock has %zu bytes, a socket may have %u: use a "
+            "shorter directory",
+            source, parts[0], parts[1], n, TG_SOCKET_PATH_BYTES);
     return 0;
 }
 
@@ -96,19 +103,23 @@ static int resolve_state(struct tg_paths *p, char *why, size_t size)
     if (!dir)
         return refuse(-EINVAL, why, size,
                       "neither XDG_STATE_HOME nor HOME is set: one must name an absolute path");
-    if (!join(p->state_dir, "%s%s/tidegate", dir, below) || !join(p->store, "%s/store.db", p->state_dir))
+    size_t n = join(p->state_dir, sizeof p->state_dir, "%s%s/tidegate", dir, below);
+    if (n < sizeof p->state_dir)
+        n = join(p->store, sizeof p->store, "%s/store.db", p->state_dir);
+    else if (n < TG_PATH_BYTES)
+        n += sizeof "/store.db" - 1;
+    if (n >= TG_PATH_BYTES)
         return too_long(source, why, size);
-    if (strlen(p->store) > TG_STORE_PATH_BYTES)
+    if (n > TG_STORE_PATH_BYTES)
         return refuse(-ENAMETOOLONG, why, size,
                       "%s: the store's path has %zu bytes, it may have %u: use a shorter directory", source,
-                      strlen(p->store), TG_STORE_PATH_BYTES);
+                      n, TG_STORE_PATH_BYTES);
     return 0;
 }
 
 int tg_paths_resolve(struct tg_paths *ret, char *why, size_t size)
 {
-    static const struct tg_paths none;
-    struct tg_paths p = none;
+    struct tg_paths p;
     int err = resolve_runtime(&p, why, size);
     if (!err)
         err = resolve_state(&p, why, size);

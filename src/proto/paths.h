@@ -19,12 +19,14 @@
 #define TG_PATH_BYTES 4096u
 /* The longest path of a store: SQLite takes 512 bytes, with its own "-journal" behind it. */
 #define TG_STORE_PATH_BYTES 504u
+#define TG_SOCKET_PATH_BYTES 107u /* that of a socket: what sockaddr_un.sun_path takes */
 
+/* As small as they may be, for every command that asks writes them first of all: one page, not four. */
 struct tg_paths {
-    char runtime_dir[TG_PATH_BYTES]; /* .../tidegate, mode 0700 */
-    char state_dir[TG_PATH_BYTES];
-    char socket[TG_PATH_BYTES]; /* shorter than sockaddr_un.sun_path */
-    char store[TG_PATH_BYTES];
+    char runtime_dir[TG_SOCKET_PATH_BYTES + 1]; /* .../tidegate, mode 0700 */
+    char socket[TG_SOCKET_PATH_BYTES + 1];
+    char state_dir[TG_STORE_PATH_BYTES + 1];
+    char store[TG_STORE_PATH_BYTES + 1];
 };
 
 /* Works the paths out from the environment; touches no file. 0; -EINVAL with a relative path in a variable

@@ -76,8 +76,12 @@ static inline void tg_slot_write_payload(struct tg_slot *slot, uint32_t opcode, 
     tg_store_relaxed_u32(&slot->opcode, opcode);
     tg_store_relaxed_u32(&slot->tenant, tenant);
     tg_store_relaxed_u32(&slot->priority, priority);
+    /* Most items have few arguments: all are cleared without a branch, then those are written. */
+    TG_UNROLL
     for (size_t i = 0; i < TG_ARGS_PER_SLOT; i++)
-        tg_store_relaxed_u32(&slot->args[i], i < arg_count ? args[i] : 0);
+        tg_store_relaxed_u32(&slot->args[i], 0);
+    for (size_t i = 0; i < arg_count; i++)
+        tg_store_relaxed_u32(&slot->args[i], args[i]);
 }
 
 /* Hands the slot over. The caller wrote the payload and must not touch the slot again. */
@@ -94,6 +98,7 @@ static inline void tg_slot_read_payload(const struct tg_slot *slot, struct tg_sl
     ret_payload->opcode = tg_load_relaxed_u32(&slot->opcode);
     ret_payload->tenant = tg_load_relaxed_u32(&slot->tenant);
     ret_payload->priority = tg_load_relaxed_u32(&slot->priority);
+    TG_UNROLL
     for (size_t i = 0; i < TG_ARGS_PER_SLOT; i++)
         ret_payload->args[i] = tg_load_relaxed_u32(&slot->args[i]);
 }

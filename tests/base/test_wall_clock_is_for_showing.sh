@@ -8,12 +8,9 @@ reads='tg_clock_wall_ms\(|CLOCK_REALTIME|gettimeofday|(^|[^_[:alnum:]])time\((NU
 allowed='^broker/log\.c:time_t now = time\(NULL\);$
 ^broker/(ops_admit|life|marks)\.c:.*(asked|held)_wall_ms = tg_clock_wall_ms\(\);$
 ^broker/store\.c:bind_int\(st, 14, tg_clock_wall_ms\(\)\);$
-^broker/ops_wait\.c:uint64_t now = tg_clock_wall_ms\(\);$
 ^broker/outputs\.c:uint64_t now = tg_clock_wall_ms\(\);$
 ^cli/history\.c:uint64_t now = tg_clock_wall_ms\(\);$'
-# ops_wait: whether the word of a command that ended within the last 5 s is still awaited (the wait itself goes by the
-# monotonic clock; a step costs at most the status); outputs: how old a kept file is (its time stamp is of that
-# clock); history: --since.
+# outputs: how old a kept file is (its time stamp is of that clock); history: --since.
 found=$(grep -rnE --include='*.[ch]' "$reads" "$src" | grep -vE ':[0-9]+:[[:space:]]*(/\*|\*|//)' |
     grep -v "^$src/base/clock.h:" | sed -E "s|^$src/||; s|:[0-9]+:[[:space:]]*|:|")
 [ -n "$found" ] || { echo "the pattern finds nothing: it is broken"; exit 1; }

@@ -465,6 +465,30 @@ pid_t owner_make(void)
     return pid;
 }
 
+pid_t owners_make_many(pid_t *ret, size_t n)
+{
+    int fds[2];
+    CHECK(pipe(fds) == 0);
+    pid_t test = getpid();
+    pid_t parent = fork();
+    CHECK(parent >= 0);
+    if (parent == 0) {
+        end_with_parent(test);
+        for (size_t i = 0; i < n; i++) {
+            pid_t pid = owner_make();
+            if (write(fds[1], &pid, sizeof(pid)) != sizeof(pid))
+                _exit(1);
+        }
+        for (;;)
+            pause();
+    }
+    close(fds[1]);
+    for (size_t i = 0; i < n; i++)
+        CHECK(read(fds[0], &ret[i], sizeof(ret[i])) == sizeof(ret[i]));
+    close(fds[0]);
+    return parent;
+}
+
 void owner_kill(pid_t pid)
 {
     CHECK(pid > 1);

@@ -14,7 +14,7 @@
 #include "check.h"
 #include "proto/frame.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 30000
 
 /* The address sanitizer keeps what was freed: then sizes say nothing. */
 #define FREED_MEMORY_IS_KEPT 0
@@ -115,18 +115,23 @@ void end_with_parent(pid_t parent);
 /* A process that does nothing until it is killed (also when the test ends). */
 pid_t owner_make(void);
 void owner_kill(pid_t pid);
+/* So many of them below one child of the test's, which is returned: its death ends them all. */
+pid_t owners_make_many(pid_t *ret, size_t n);
 /* The same below a wrapper as tidegate run has one: a child subreaper that reaps it and ends; one that
  * lingers has to be killed. *ret_wrapper is a child of the test's. Ask for it with "reaper": true. */
 pid_t owner_make_wrapped(pid_t *ret_wrapper, bool lingers);
 
-/* An event has been seen, not a deadline missed: bounds for crowded machines. How fast it is, bench/ says. */
+/* An event has been seen, not a deadline missed: a bound for machines on which a test may stand still for
+ * seconds, since a dozen others run too. What it tells apart is an event (a millisecond) from a time limit or
+ * a poll of minutes, and nothing finer. How fast it is, bench/ says. */
 #define SOON_MS 10000u
 
 uint64_t now_ms(void);
-/* Waits, at most PATIENCE_MS, until an expression holds. */
-#define EVENTUALLY(cond)                                                                                     \
+/* Waits until an expression holds, at most so many ms. */
+#define EVENTUALLY(cond) EVENTUALLY_WITHIN(PATIENCE_MS, cond)
+#define EVENTUALLY_WITHIN(ms, cond)                                                                          \
     do {                                                                                                     \
-        uint64_t eventually_end = now_ms() + PATIENCE_MS;                                                    \
+        uint64_t eventually_end = now_ms() + (ms);                                                           \
         while (!(cond)) {                                                                                    \
             if (now_ms() > eventually_end) {                                                                 \
                 fprintf(stderr, "%s:%d: %s: not in time: %s\n", __FILE__, __LINE__, __func__, #cond);        \

@@ -165,6 +165,32 @@ static void m10_pressure_alone_holds_back_and_ends_nobody(void)
     place_stop(&p, SIGTERM);
 }
 
+/* Strangers keep the machine busy: nobody starves without being told why, and a setting lets so many in. */
+static void o14_strangers_load_is_named_and_may_be_overruled(void)
+{
+    struct place p;
+    struct jobs j;
+    char machine[200];
+    place_with(&p, machine, "40.00 40.00 40.00 40/100 1234\n");
+    set_config(&p, "load", "2");
+    jobs_make(&j, &p, machine, 2);
+    json_t *m = client_ask(&j.c[0], admit_message("run", j.pid[0], 0, 1, -1));
+    CHECK_TEXT(text_at(m, "why"), "load");
+    CHECK(strstr(text_at(m, "text"), "the work of others than those who hold"));
+    json_decref(m);
+    CHECK(client_quiet(&j.c[0], 600));
+    m = client_ask(&j.c[1], admit_message("run", j.pid[1], 0, 1, -1));
+    CHECK_TEXT(text_at(m, "why"), "load");
+    json_decref(m);
+    set_config(&p, "load-least", "1");
+    CHECK_TEXT(next_state(&j.c[0]), "HOLD");
+    CHECK(client_quiet(&j.c[1], 600));
+    set_config(&p, "load-least", "2");
+    CHECK_TEXT(next_state(&j.c[1]), "HOLD");
+    jobs_end(&j, 2);
+    place_stop(&p, SIGTERM);
+}
+
 static void put_work(const char *machine, uint64_t used_us)
 {
     char text[100];
@@ -244,6 +270,7 @@ int main(void)
     RUN(o14_just_idle_is_idle);
     RUN(o14_recent_grants_count_until_they_show);
     RUN(o14_a_closed_gate_opens_below_its_margin);
+    RUN(o14_strangers_load_is_named_and_may_be_overruled);
     RUN(m10_pressure_alone_holds_back_and_ends_nobody);
     RUN(m11_in_a_container_its_own_work_counts);
     return 0;

@@ -3,7 +3,6 @@
  * S12, P1, P2 of the cases; A5). Figures are bounds that a broken design misses by far; the benchmark has the
  * real ones. */
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,38 +10,26 @@
 #include "base/clock.h"
 #include "harness.h"
 
-#define N (SANITIZED ? 2000 : 5000)
+#define N (SANITIZED ? 2000 : 10000) /* S11 asks for ten thousand */
 #define GROWTH_MAX_KB 4096
 #define PASSES 40 /* decisions while all wait */
 
 #define FIRST_WAITER 2 /* its ticket; the holder has 1 */
 
-static pid_t owners[N];
+/* Each waits for ten steps: ten thousand processes would be felt by everybody on the machine. */
+#define OWNERS (N / 10)
+static pid_t owners[OWNERS];
 
-/* One child makes all owners, so that one signal ends them. */
-static pid_t make_owners(void)
+static const char *ask_step(struct client *c, int i)
 {
-    int fds[2];
-    CHECK(pipe(fds) == 0);
-    pid_t parent = fork();
-    CHECK(parent >= 0);
-    if (parent == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (int i = 0; i < N; i++) {
-            pid_t pid = owner_make();
-            if (write(fds[1], &pid, sizeof(pid)) != sizeof(pid))
-                _exit(1);
-        }
-        for (;;)
-            pause();
-    }
-    close(fds[1]);
-    for (int i = 0; i < N; i++)
-        CHECK(read(fds[0], &owners[i], sizeof(owners[i])) == sizeof(owners[i]));
-    close(fds[0]);
-    return parent;
+    static char state[32];
+    json_t *m = admit_message("wait-admit", owners[i % OWNERS], i % 3, 10, -1);
+    json_object_set_new(m, "step", json_integer(i + 1));
+    m = client_ask(c, m);
+    snprintf(state, sizeof(state), "%s", text_at(m, "state"));
+    json_decref(m);
+    return state;
 }
-
 static uint64_t took_ns[N];
 
 static int compare(const void *a, const void *b)
@@ -104,7 +91,7 @@ static void check_all_are_there(const json_t *waiters)
         CHECK_TEXT(text_at(w, "why"), "slots");
         int64_t ticket = number_at(w, "ticket") - FIRST_WAITER;
         CHECK(ticket >= 0 && ticket < N && !seen[ticket]);
-        CHECK_EQ(number_at(w, "pid"), owners[ticket]);
+        CHECK_EQ(number_at(w, "pid"), owners[ticket % OWNERS]);
         seen[ticket] = true;
     }
 }
@@ -120,6 +107,60 @@ static void decide_and_look(const struct place *p, int n)
     }
 }
 
+/* A holder without a wrapper dies, so that all processes must be looked at, a thousand of the test's among
+ * them. The loop answers all the while; one that looked itself would answer once or twice at most, what came
+ * with the death. Returns who holds then. */
+static pid_t look_beside_the_loop(const struct place *p, struct client *last, pid_t holder)
+{
+    struct client c;
+    unsigned answers = 0;
+    client_open(&c, p);
+    for (int tries = 0; tries < 5 && answers < 5; tries++) { /* the test itself may stand still meanwhile */
+        answers = 0;
+        pid_t next = owner_make();
+        uint64_t ticket = 0;
+        json_t *s = status_of(p);
+        ticket = (uint64_t)number_at(s, "holders.0.ticket");
+        json_decref(s);
+        CHECK_TEXT(admit(last, "run", next, 9, 10, NULL), "WAIT");
+        owner_kill(holder);
+        for (bool held = true; held;) { /* what holds cannot be put on hold, what has ended is gone */
+            json_t *m = client_ask(&c, json_pack("{s:s,s:I}", "op", "hold", "ticket", (json_int_t)ticket));
+            held = strcmp(text_at(m, "error.code"), "busy") == 0;
+            answers += held;
+            json_decref(m);
+        }
+        CHECK_TEXT(next_state(last), "HOLD");
+        holder = next;
+    }
+    client_close(&c);
+    fprintf(stderr, "  %u answers\n", answers);
+    CHECK(answers >= 5);
+    return holder;
+}
+
+static json_t *status_patiently(const struct place *p)
+{
+    struct client c;
+    client_open(&c, p);
+    client_send(&c, json_pack("{s:s}", "op", "status"));
+    json_t *s = client_recv_within(&c, 60000);
+    client_close(&c);
+    return s;
+}
+
+/* Within a minute: ten thousand deaths at once are a great deal for a busy machine. */
+static bool all_leave(const struct place *p, const char *list)
+{
+    size_t left = 1;
+    for (uint64_t end = now_ms() + 60000; left > 0 && now_ms() < end; pause_ms(20)) {
+        json_t *s = status_patiently(p);
+        left = json_array_size(at(s, list));
+        json_decref(s);
+    }
+    return left == 0;
+}
+
 int main(void)
 {
     struct place p;
@@ -129,7 +170,7 @@ int main(void)
         SKIP("needs %d descriptors", N + 100);
     place_make(&p);
     place_ready(&p, 1);
-    pid_t parent = make_owners();
+    pid_t parent = owners_make_many(owners, OWNERS);
     pid_t other = owner_make();
     pause_ms(50); /* start times are counted in hundredths of a second: the holder is the youngest child */
     pid_t holder = owner_make();
@@ -145,13 +186,15 @@ int main(void)
     struct usage empty = usage_of(p.broker);
     for (int i = 0; i < N; i++) {
         uint64_t begin_ns = tg_clock_mono_ns();
-        CHECK_TEXT(admit(&c, "run", owners[i], i % 3, 10, NULL), "WAIT");
+        CHECK_TEXT(ask_step(&c, i), "WAIT");
         took_ns[i] = tg_clock_mono_ns() - begin_ns;
     }
     uint64_t first = fast_tenth(took_ns, 1000), rest = fast_tenth(took_ns + N - 1000, 1000);
     struct usage full = usage_of(p.broker);
     fprintf(stderr, "  first 1000: %.1f us each, last 1000: %.1f us each, %.1f kB a waiter\n",
             (double)first / 1e3, (double)rest / 1e3, (double)(full.rss_kb - empty.rss_kb) / N);
+    /* 2 is asked for (P1) and bench/ measures; a design that rewrites its state on each change gives 10.
+     * Other work on the machine that comes or goes between the two thousands is what 4 allows for. */
     CHECK(rest <= 4 * first);
 
     fprintf(stderr, "s11_all_waiters_are_visible\n");
@@ -162,11 +205,11 @@ int main(void)
     fprintf(stderr, "a5_idle_waiters_wake_nobody\n");
     pause_ms(300); /* the write-ahead log is moved into the file once */
     struct usage before = usage_of(p.broker);
-    pause_ms(1000);
+    pause_ms(3000);
     struct usage after = usage_of(p.broker);
-    CHECK(after.wakeups - before.wakeups <=
-          3); /* the holder is measured once a second; the waiters cost nothing */
-    CHECK_EQ(after.cpu_ticks - before.cpu_ticks, 0);
+    /* The holder is measured once a second; the waiters cost nothing: below a hundredth of a core. */
+    CHECK(after.wakeups - before.wakeups <= 9);
+    CHECK(after.cpu_ticks - before.cpu_ticks <= 3);
 
     fprintf(stderr, "p2_one_ends_and_one_wakes\n");
     client_open(&last, &p);
@@ -176,6 +219,9 @@ int main(void)
     CHECK_TEXT(next_state(&last), "HOLD");
     CHECK(now_ms() - begin < SOON_MS); /* it is 1 on a machine with nothing else to do */
     CHECK(client_quiet(&c, 20));
+
+    fprintf(stderr, "p8_all_processes_are_looked_at_beside_the_loop\n");
+    other = look_beside_the_loop(&p, &last, other);
 
     fprintf(stderr, "s12_waiting_does_not_grow\n");
     decide_and_look(&p, 10); /* by now it has all it needs */
@@ -192,15 +238,17 @@ int main(void)
     begin = now_ms();
     CHECK_TEXT(place_start(&p), "ready");
     fprintf(stderr, "  ready after %llu ms\n", (unsigned long long)(now_ms() - begin));
-    CHECK_EQ(waiters_of(&p), N);
-    CHECK_EQ(holders_of(&p), 1);
+    s = status_patiently(&p); /* half a second later it parks them all, which takes its time */
+    CHECK_EQ(json_array_size(at(s, "waiters")), N);
+    CHECK_EQ(json_array_size(at(s, "holders")), 1);
+    json_decref(s);
 
     fprintf(stderr, "a4_all_owners_die_at_once\n");
     kill(parent, SIGKILL);
     CHECK_EQ(waitpid(parent, NULL, 0), parent);
-    EVENTUALLY(waiters_of(&p) == 0);
+    CHECK(all_leave(&p, "waiters"));
     owner_kill(other);
-    EVENTUALLY(holders_of(&p) == 0);
+    CHECK(all_leave(&p, "holders"));
     client_close(&c);
     client_close(&h);
     client_close(&last);

@@ -207,6 +207,18 @@ static void v7_all_are_those_that_ask_for_something(void)
     json_decref(r);
     CHECK_TEXT(refusal(&p, request(&own_ticket, 1)), "usage");
     tell(&p, json_pack("{s:s,s:i}", "op", "release", "pid", (int)getpid()));
+    /* Nor steps of its own, which only its own end or its own word would end. */
+    json_t *step = admit_message("wait-admit", getpid(), 0, 10, -1);
+    json_object_set_new(step, "step", json_integer(77));
+    r = client_ask(&own, step);
+    CHECK_TEXT(text_at(r, "state"), "HOLD");
+    own_ticket = (uint64_t)number_at(r, "ticket");
+    json_decref(r);
+    client_send(&own, json_pack("{s:s,s:I}", "op", "ack", "ticket", (json_int_t)own_ticket));
+    r = client_ask(&c, json_pack("{s:s,s:b}", "op", "wait", "all", 1));
+    CHECK_EQ(json_array_size(at(r, "tickets")), 0);
+    json_decref(r);
+    tell(&p, json_pack("{s:s,s:I}", "op", "release", "ticket", (json_int_t)own_ticket));
     set_config(&p, "slots", "1");
     client_close(&h.c);
     CHECK_TEXT(ask(&h, &p, "run"), "HOLD");

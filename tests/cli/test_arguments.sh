@@ -44,6 +44,13 @@ n1_run() {
   done
   [ ! -e ran ] || fail "a command ran"
 }
+what_excludes_each_other_is_refused() {
+  exits 2 "$TG" run -q -v -- touch ran
+  exits 2 "$TG" run -vq -- touch ran
+  exits 2 "$TG" run --verbose --quiet -- touch ran
+  grep -q 'exclude each other' err || fail "it says: $(cat err)"
+  [ ! -e "$XDG_RUNTIME_DIR/tidegate" ] || fail "it started a broker"
+}
 n2_units_are_whole() {
   local v
   for v in 1.5G 5GX G 1K 5Gb "5 G" 99999999999T; do refused "$v" "$TG" run -m "$v" -- touch ran; done
@@ -89,12 +96,12 @@ wrong_shapes_are_named() {
 values_at_the_borders_are_taken() {
   use_slots 2
   exits 0 "$TG" run -p -2147483648 -m 0 --slots 0 --timeout 0 -q -- true
-  exits 0 "$TG" run -p2147483647 -m1M --slots=1 --timeout=1d -qv -- true
+  exits 0 "$TG" run -p2147483647 -m1M --slots=1 --timeout=1d -q -- true
   exits 0 "$TG" run -t A.b_c-9 --priority critical --memory 1 --tenant x -- true
   exits 0 "$TG" wait-admit $$ -2147483648 0 1000000 3153600000000
   exits 0 "$TG" release $$
   local k
-  for k in "nosuch" "slots -1" "slots 1.5" "slots 2x" "slots 99999999999999999999" "load -1" "load x" "floor-mb -5" \
+  for k in "nosuch" "slots -1" "slots 1.5" "slots 2x" "slots 99999999999999999999" "load -1" "load x" "load-least -1" "load-least 1x" "floor-mb -5" \
     "backfill-mb 5G5"; do
     # shellcheck disable=SC2086
     exits 2 "$TG" config $k
@@ -105,6 +112,7 @@ values_at_the_borders_are_taken() {
 }
 row n1_wait_admit
 row n1_run
+row what_excludes_each_other_is_refused
 row n2_units_are_whole
 row n4_large_values_do_not_wrap
 row n5_zero_is_documented

@@ -161,6 +161,31 @@ what_is_refused_leaves_nothing() {
   chmod 700 "$XDG_STATE_HOME/tidegate"
 }
 # Only the newest stay, and those that are still written to.
+a_long_output_is_cut_with_a_note() {
+  local id file="$XDG_STATE_HOME/tidegate/output"
+  exits 0 "$TG" config output-max-mb 1
+  exits 2 "$TG" config output-max-mb 0
+  # While it runs, and what it writes between the last look and its end.
+  mkfifo cut
+  id=$("$TG" run --detach -m 10 -- sh -c 'echo begins; head -c 3000000 /dev/zero; read x <cut; head -c 3000000 /dev/zero')
+  until_true 20 grep -qa 'tidegate: cut here: the output is longer than 1 MB' "$file/$id" || fail "nothing is cut"
+  [ "$(stat -c %s "$file/$id")" -lt 1050000 ] || fail "it is $(stat -c %s "$file/$id") bytes long"
+  echo >cut
+  exits 0 "$TG" wait "$id"
+  "$TG" output "$id" >copy
+  [ "$(head -n 1 copy)" = begins ] || fail "the beginning is lost"
+  [ "$(tail -n 1 copy)" = 'tidegate: cut here: the output is longer than 1 MB (config output-max-mb)' ] ||
+    fail "it does not end with the note"
+  [ "$(stat -c %s copy)" -lt 1050000 ] || fail "it is $(stat -c %s copy) bytes long"
+  # What is short enough is left alone, and so is everything without the setting.
+  id=$("$TG" run --detach -m 10 -- head -c 1000000 /dev/zero)
+  exits 0 "$TG" wait "$id"
+  [ "$(stat -c %s "$file/$id")" = 1000000 ] || fail "a short one was cut"
+  exits 0 "$TG" config output-max-mb off
+  id=$("$TG" run --detach -m 10 -- head -c 3000000 /dev/zero)
+  exits 0 "$TG" wait "$id"
+  [ "$(stat -c %s "$file/$id")" = 3000000 ] || fail "cut although it is off"
+}
 old_outputs_go() {
   local i keep running
   exits 0 "$TG" config slots 2
@@ -197,4 +222,5 @@ row under_a_ticket_it_has_its_own
 row cancel_ends_it
 row a_killed_wrapper_changes_nothing_for_it
 row what_is_refused_leaves_nothing
+row a_long_output_is_cut_with_a_note
 row old_outputs_go

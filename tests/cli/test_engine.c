@@ -13,6 +13,7 @@
 #include "check.h"
 
 static char out[1 << 20], err[1 << 16];
+static int output = -1; /* where the output goes that is not to be caught */
 static char dir[] = "/tmp/tg-engine-XXXXXX";
 
 static const char *path(const char *name)
@@ -49,6 +50,7 @@ static int engine(const char *const *words)
     fflush(stdout);
     int kept[2] = {dup(STDOUT_FILENO), dup(STDERR_FILENO)};
     CHECK(dup2(fileno(f[0]), STDOUT_FILENO) >= 0 && dup2(fileno(f[1]), STDERR_FILENO) >= 0);
+    CHECK(output < 0 || dup2(output, STDOUT_FILENO) >= 0);
     int rc = tg_verb_engine(argc, argv);
     fflush(stdout);
     CHECK(dup2(kept[0], STDOUT_FILENO) >= 0 && dup2(kept[1], STDERR_FILENO) >= 0);
@@ -350,6 +352,8 @@ static void wrong_arguments_are_named(void)
     CHECK_EQ(ENGINE("run", "--order", "random"), 2);
     CHECK(strstr(err, "input, completion"));
     CHECK_EQ(ENGINE("run", "--pin", "0,x"), 2);
+    CHECK_EQ(ENGINE("run", "--pin", "1023", "/dev/null"), 125);
+    CHECK(strstr(err, "a processor of --pin is not there"));
     CHECK_EQ(ENGINE("run", "--backend", "abacus"), 2);
     CHECK(strstr(err, "no backend 'abacus'") && strstr(err, "cpu, cuda"));
     CHECK_EQ(ENGINE("run", "a", "b"), 2);
@@ -358,6 +362,10 @@ static void wrong_arguments_are_named(void)
     CHECK_EQ(ENGINE("dump"), 2);
     CHECK_EQ(ENGINE("dump", "x"), 2);
     CHECK_EQ(ENGINE("dump", "--ring", "/nonexistent"), 125);
+    CHECK_EQ(ENGINE("dump", "--ring", "/dev/zero"), 125);
+    CHECK(strstr(err, "File too large"));
+    CHECK_EQ(ENGINE("dump", "--ring", "-", "--log", "-"), 2);
+    CHECK(strstr(err, "holds one buffer, not 2"));
     CHECK_EQ(ENGINE("bench", "--seconds", "0"), 2);
     CHECK_EQ(ENGINE("bench", "more"), 2);
 }
@@ -386,6 +394,31 @@ static void saved_buffers_are_dumped(void)
     json_decref(object);
     CHECK_EQ(ENGINE("dump", "--json", "--log", path("l")), 0);
     CHECK(strstr(out, "{\"record\": 0, \"format\": 11, \"args\": [22, 33, 0]}"));
+}
+
+/* A full disk: named with its reason, by every verb, and the items before it still end. */
+static void a_full_disk_is_named(void)
+{
+    static const char slots[64 * 100];
+    write_file("ring", slots, sizeof(slots));
+    write_text("one", "{\"op\": 0}\n");
+    FILE *f = fopen(path("many"), "w");
+    CHECK(f);
+    for (int i = 0; i < 20000; i++)
+        fputs("{\"op\": \"NOP\"}\n", f);
+    CHECK_EQ(fclose(f), 0);
+    output = open("/dev/full", O_WRONLY);
+    CHECK(output >= 0);
+    for (int i = 0; i < 3; i++) {
+        int rc = i == 0   ? ENGINE("run", path("many"), "--summary", "none")
+                 : i == 1 ? ENGINE("dump", "--ring", path("ring"), "--all")
+                          : ENGINE("run", path("one"), "--summary", "none");
+        CHECK_EQ(rc, 125);
+        CHECK(strstr(err, "standard output: No space left on device"));
+        clearerr(stdout);
+    }
+    close(output);
+    output = -1;
 }
 
 static void malformed_buffers_are_refused(void)
@@ -448,8 +481,9 @@ int main(void)
     RUN(wrong_arguments_are_named);
     RUN(saved_buffers_are_dumped);
     RUN(malformed_buffers_are_refused);
+    RUN(a_full_disk_is_named);
     RUN(bench_prints_json_lines);
-    static const char *const names[] = {"in", "7", "dfa", "r", "c", "l", "b"};
+    static const char *const names[] = {"in", "7", "dfa", "r", "c", "l", "b", "many", "ring", "one"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unlink(path(names[i]));
     return rmdir(dir) == 0 ? 0 : 1;

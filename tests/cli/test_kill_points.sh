@@ -2,6 +2,8 @@
 # A8: kill -9 at every named point of a transition (src/base/fault.h), of the broker, the client, the wrapper
 # and the command; whoever is left goes on. No ticket is lost, none is granted twice, no slot leaks.
 PATIENCE=150
+HERE=$(cd "$(dirname "$0")" && pwd)
+SOURCE=$HERE/../../src
 . "$(dirname "$0")/lib.sh"
 BROKER=$BUILD/tidegate-broker
 "$BROKER" --help | grep -q fault-point || { echo "SKIPPED: built without TG_FAULT_POINTS" >&2; exit 77; }
@@ -14,6 +16,9 @@ echo "$1" >>ran
 sleep 0.01
 rmdir inside
 END
+
+# Every point that a row goes over; the last row compares them with those in the source.
+COVERED=()
 
 # armed POINT: the broker that will be killed there; its pid in ARMED.
 armed() {
@@ -41,6 +46,7 @@ ran() { grep -cx "$1" ran; }
 # Three jobs, and a process that tries once (and is parked) and then waits, over one slot.
 scene() {
   local point=$1 n shell pids=() code
+  COVERED+=("${point%:*}")
   armed "$point"
   until_true 10 grep -q ready word || fail "the armed broker is not ready: $(cat word)"
   : >ran
@@ -75,6 +81,10 @@ a8_the_broker_killed_at_each_point_of_a_transition() {
       scene $point:$n
     done
   done
+  # The grant of wait-admit: nothing is known of its acknowledgement, or the store is about to know, or knows.
+  for point in ack.before touch.before touch.after; do
+    scene $point:1
+  done
   # Once in a scene at the least: who gives up after one attempt.
   park_scene park.before
   park_scene park.after
@@ -83,6 +93,7 @@ a8_the_broker_killed_at_each_point_of_a_transition() {
 # Somebody holds, another gives up (park) while the broker is killed, and asks again.
 park_scene() {
   local shell code=0
+  COVERED+=("$1")
   armed "$1"
   until_true 10 grep -q ready word || fail "not ready"
   hold a
@@ -103,11 +114,14 @@ park_scene() {
 
 # A start that is killed leaves the holder where it was, and the next one finds it.
 a8_the_broker_killed_at_each_point_of_its_start() {
-  local point code waiter
+  local point code waiter former
   for point in start.locked start.opened start.adopted start.listening; do
     : >ran
+    COVERED+=("$point")
     hold a
-    kill -KILL "$(broker_pid)"
+    former=$(broker_pid)
+    kill -KILL "$former"
+    until_true 10 ended "$former" || fail "$point: the broker does not die"
     armed $point
     must_be_killed $point
     in_background "$TG" run -q -m 10 -- sh job.sh 1
@@ -125,6 +139,7 @@ a8_client_and_wrapper_killed_at_each_point() {
   local point busy pids n code victim
   for point in client.connected client.asked client.answered client.decided client.before-exec \
     wrapper.forked wrapper.ended wrapper.told; do
+    COVERED+=("$point")
     for busy in no yes; do
       : >ran
       pids=()
@@ -157,6 +172,7 @@ a8_client_and_wrapper_killed_at_each_point() {
 a8_wait_admit_killed_at_each_point() {
   local point shell code
   for point in client.connected client.asked client.answered client.decided client.acked; do
+    COVERED+=("$point")
     sleep 60 &
     shell=$!
     STARTED+=("$shell")
@@ -183,10 +199,21 @@ a_point_is_named_well_or_refused() {
   TIDEGATE_FAULT_POINT=no.such.point exits 0 "$TG" run -q -m 10 -- true
 }
 
+# A point that is new in the source and in no row.
+every_point_of_the_source_was_gone_over() {
+  grep -rhoE --include='*.c' 'tg_fault_point\("[^"]*"\)' "$SOURCE" | sed 's/.*("//; s/").*//' | sort -u >named
+  [ -s named ] || fail "no point is found in $SOURCE"
+  # Those of a start without its store stand in a test of their own.
+  { printf '%s\n' "${COVERED[@]}" && grep 'for point in' "$HERE/test_lost_store.sh" | grep -o 'marks\.[a-z]*'; } |
+    sort -u >covered
+  diff named covered >missed || fail "points of the source (<) and of this test (>): $(cat missed)"
+}
+
 row a_point_is_named_well_or_refused
 row a8_the_broker_killed_at_each_point_of_a_transition
 row a8_the_broker_killed_at_each_point_of_its_start
 row a8_client_and_wrapper_killed_at_each_point
 row a8_wait_admit_killed_at_each_point
 row l1_the_command_killed_by_itself
+row every_point_of_the_source_was_gone_over
 exit 0

@@ -14,10 +14,12 @@ start() { # NAME [OPTIONS...]
   in_background "$TG" run -q -m 10 "$@" -- sh -c 'echo $$ >'"$name.tmp && mv $name.tmp $name.pid; read x <$name; exit 7"
 }
 must_run() { until_true 5 test -s "$1.pid" || fail "$1 does not run"; }
-moves_within_a_second() {
+# The queue moves on the event of a death, in well under a millisecond (bench_broker). Thirty seconds are the
+# patience with a machine that others keep busy; whatever looked for the dead every minute would fail.
+moves_at_once() {
   local begin=${EPOCHREALTIME/./}
-  until_true 5 "$@" || fail "the queue does not move"
-  [ $((${EPOCHREALTIME/./} - begin)) -lt 1000000 ] || fail "the queue moved after $((${EPOCHREALTIME/./} - begin)) us"
+  until_true 10 "$@" || fail "the queue does not move"
+  [ $((${EPOCHREALTIME/./} - begin)) -lt 30000000 ] || fail "the queue moved after $((${EPOCHREALTIME/./} - begin)) us"
 }
 
 l1_wrapper_killed_while_queued() {
@@ -27,9 +29,9 @@ l1_wrapper_killed_while_queued() {
   start third
   must_count 1 2
   kill -KILL "$victim"
-  moves_within_a_second counts 1 1
+  moves_at_once counts 1 1
   let_go first
-  moves_within_a_second test -s third.pid
+  moves_at_once test -s third.pid
   [ ! -e second.pid ] || fail "the killed one's command ran"
   let_go third
   must_count 0 0
@@ -47,7 +49,7 @@ l1_wrapper_killed_while_running() {
   counts 1 1 || fail "the ticket of a running command went with its wrapper"
   [ ! -e second.pid ] || fail "two run with one slot"
   let_go first
-  moves_within_a_second test -s second.pid
+  moves_at_once test -s second.pid
   let_go second
   must_count 0 0
 }
@@ -57,7 +59,7 @@ l1_command_killed_while_running() {
   start second
   must_count 1 1
   kill -KILL "$(command_of first)"
-  moves_within_a_second test -s second.pid
+  moves_at_once test -s second.pid
   wait "$wrapper" 2>/dev/null || code=$?
   [ $code = 137 ] || fail "the wrapper of a killed command exits $code"
   let_go second
@@ -76,7 +78,7 @@ l1_killed_between_grant_and_start() {
   must_count 1 1 # second holds, third waits
   [ ! -e second.pid ] || fail "a stopped process has started a command"
   kill -KILL "$wrapper"
-  moves_within_a_second test -s third.pid
+  moves_at_once test -s third.pid
   [ ! -e second.pid ] || fail "the killed one's command ran"
   let_go third
   must_count 0 0

@@ -97,6 +97,21 @@ cancel_ends_what_was_left_behind() {
   gone "$child" || fail "it lives"
   must_count 0 0
 }
+release_of_what_has_ended_names_the_ticket_that_is_left() {
+  local child pid
+  rm -f child
+  exits 0 "$TG" run -m 10 -- sh -c "$say; sleep 60 & say child; exit 0"
+  child=$(pid_of child)
+  must_count 1 0
+  pid=$("$TG" status | awk '/say child/ && $1 ~ /^[0-9]+$/ { print $6; exit }')
+  exits 0 "$TG" release "$pid"
+  grep -q "keeps ticket $(ticket_of 'say child') " err || fail "it says: $(cat err)"
+  must_count 1 0
+  kill -KILL "$child"
+  must_count 0 0
+  exits 0 "$TG" release "$pid"
+  [ ! -s err ] || fail "it says: $(cat err)"
+}
 cancel_checks_its_arguments() {
   local v
   for v in -1 x 5x '' 2d 1e3; do
@@ -172,6 +187,7 @@ row children_of_before_do_not_count
 row l1_l16_killed_wrapper_and_a_child_left_behind
 row l17_l19_cancel_leaves_nobody
 row cancel_ends_what_was_left_behind
+row release_of_what_has_ended_names_the_ticket_that_is_left
 row cancel_checks_its_arguments
 row w5_an_insisting_sender_gets_his_way
 row l2_a_parent_that_ends_at_once

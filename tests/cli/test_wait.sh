@@ -11,11 +11,17 @@ starts() {
   TICKET=$(ticket_of "read x <$1;")
 }
 
+# waiting ARGS...: `wait ARGS` in the background, once the broker knows of it.
+waiting() {
+  in_background "$TG" wait "$@" 2>w.err
+  until_true 5 sh -c "'$TG' metrics | grep -q '^tidegate_waits 1$'" || fail "the broker does not know of wait $*"
+}
+
 v7_the_first_that_is_not_zero_in_the_order_of_the_arguments() {
   starts a 0 && local a=$TICKET
   starts b 5 && local b=$TICKET
   starts c 6 && local c=$TICKET
-  in_background "$TG" wait "$a" "$c" "$b" 2>w.err
+  waiting "$a" "$c" "$b"
   let_go b
   let_go c
   must_count 1 0
@@ -34,7 +40,7 @@ v7_all() {
   exits 0 "$TG" wait --all
   starts a 0
   starts b 7
-  in_background "$TG" wait --all
+  waiting --all
   let_go a
   until_true 5 counts 1 0
   ended "$BG" && fail "it did not wait for all"
@@ -54,7 +60,7 @@ a_time_limit_gives_124() {
 }
 v7_over_a_restart() {
   starts a 3
-  in_background "$TG" wait "$TICKET"
+  waiting "$TICKET"
   local code=0 before
   before=$(broker_pid)
   "$TG" stop --force
@@ -75,7 +81,7 @@ signals_cancelled_and_released() {
   must_count 1 1
   local waiter
   waiter=$(ticket_of 'touch never')
-  in_background "$TG" wait "$waiter" 2>w.err
+  waiting "$waiter"
   exits 0 "$TG" cancel "$waiter"
   local code=0
   wait "$BG" || code=$?

@@ -5,6 +5,7 @@
 #define TG_TESTS_SERVE_TEST_H
 
 #include <signal.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -21,11 +22,16 @@
 static char serve_folder[] = "/tmp/tg-serve-XXXXXX";
 static char serve_path[64];
 
+static inline void serve_path_make(void)
+{
+    snprintf(serve_path, sizeof(serve_path), "%s/engine", serve_folder);
+}
+
 static inline void serve_folder_make(void)
 {
     CHECK(mkdtemp(serve_folder));
     CHECK(chmod(serve_folder, 0755) == 0);
-    snprintf(serve_path, sizeof(serve_path), "%s/engine", serve_folder);
+    serve_path_make();
 }
 
 static inline void serve_folder_remove(void)
@@ -143,17 +149,42 @@ static inline uint64_t put_mix(struct tg_attached *a, uint32_t level, uint32_t v
     return put(a, level, OP_MIX, &value, 1);
 }
 
-/* A process that runs the function and exits 0 if it returns. */
-static inline pid_t child_start(void (*fn)(void *), void *arg)
+/* A process that runs the function and exits 0 if it returns. It is this program started anew: fork() alone
+ * would copy a process whose other threads may hold locks (of the allocator, of a sanitizer) that nobody in
+ * the copy ever gives back. The function is named by its distance from child_main, because the new process
+ * lies elsewhere; the argument is a number. */
+extern char **environ;
+
+static inline void child_main(int argc, char **argv);
+
+static inline pid_t child_start(void (*fn)(uintptr_t), uintptr_t arg)
 {
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nothing running */
-        fn(arg);
-        _exit(0);
-    }
+    char name[] = "child", words[4][32];
+    snprintf(words[0], sizeof(words[0]), "%jd", (intmax_t)((intptr_t)fn - (intptr_t)child_main));
+    snprintf(words[1], sizeof(words[1]), "%ju", (uintmax_t)arg);
+    snprintf(words[2], sizeof(words[2]), "%ld", (long)getpid());
+    snprintf(words[3], sizeof(words[3]), "%u", test_flags);
+    char *argv[] = {name, words[0], words[1], words[2], words[3], serve_folder, NULL};
+    pid_t pid;
+    CHECK_EQ(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
     return pid;
+}
+
+/* First in main: runs the function and does not return, if this process is a child. */
+static inline void child_main(int argc, char **argv)
+{
+    if (argc != 6 || strcmp(argv[0], "child") != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nothing running */
+    if (getppid() != (pid_t)strtol(argv[3], NULL, 10))
+        exit(1);
+    test_flags = (uint32_t)strtoul(argv[4], NULL, 10);
+    memcpy(serve_folder, argv[5], sizeof(serve_folder));
+    serve_path_make();
+    void (*fn)(uintptr_t) =
+        (void (*)(uintptr_t))((intptr_t)child_main + (intptr_t)strtoimax(argv[1], NULL, 10));
+    fn((uintptr_t)strtoumax(argv[2], NULL, 10));
+    exit(0);
 }
 
 static inline int child_wait(pid_t pid)

@@ -61,12 +61,15 @@ static void e10_one_item_wakes_one_worker(void)
     o.spin_us = 0;
     struct tg_engine *e = test_open(&o);
     until_asleep(e, 8);
+    tg_engine_stats(e, &s);
+    uint64_t sleeps = s.sleeps;
     for (int i = 0; i < 20; i++) {
         CHECK_EQ(run_ticket(e, 0, TG_OP_NOP, NULL, 0, &t), 0);
         pause_ms(2);
     }
     tg_engine_stats(e, &s);
     CHECK(s.wakeups >= 1 && s.wakeups <= 20);
+    CHECK(s.sleeps - sleeps <= 40); /* who is woken sleeps again: with all eight it would be 160 */
     test_close(e);
 }
 

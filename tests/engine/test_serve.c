@@ -5,12 +5,12 @@
 enum { CLIENTS = 4, ITEMS = 3000, WINDOW = 32 };
 
 /* Keeps a window of items on their way, at all levels, and checks every result. */
-static void exact_client(void *seed)
+static void exact_client(uintptr_t seed)
 {
     struct tg_attached *a = attach_now();
     uint64_t items[WINDOW];
     uint32_t values[WINDOW];
-    uint64_t state = (uint64_t)(uintptr_t)seed * 7919 + 1;
+    uint64_t state = (uint64_t)seed * 7919 + 1;
     for (uint32_t i = 0; i < ITEMS + WINDOW; i++) {
         uint32_t k = i % WINDOW;
         if (i >= WINDOW) {
@@ -35,7 +35,7 @@ static void e1_four_clients_are_exact(void)
     pid_t pid[CLIENTS];
     serve_start(&s, test_engine(320, 2), NULL);
     for (uintptr_t i = 0; i < CLIENTS; i++)
-        pid[i] = child_start(exact_client, (void *)(i + 1));
+        pid[i] = child_start(exact_client, i + 1);
     for (int i = 0; i < CLIENTS; i++)
         child_passed(pid[i]);
     AWAIT(serve_stats(&s).gone == CLIENTS);
@@ -286,8 +286,9 @@ static void cases(void)
     RUN(e10_threads_that_sleep);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    child_main(argc, argv);
     serve_folder_make();
     BOTH_WAYS(cases);
     serve_folder_remove();

@@ -16,9 +16,15 @@ struct expected {
     uint32_t tenant;
 };
 
-static void uid_client(void *expected)
+static uintptr_t as_word(const struct expected *x)
 {
-    const struct expected *x = expected;
+    return (uintptr_t)x->uid << 32 | (uintptr_t)(uint32_t)-x->error << 16 | x->tenant;
+}
+
+static void uid_client(uintptr_t word)
+{
+    const struct expected expected = {(uint32_t)(word >> 32), -(int)(word >> 16 & 0xFFFFu), word & 0xFFFFu};
+    const struct expected *x = &expected;
     struct tg_attached *a;
     struct tg_outcome o;
     CHECK_EQ(setresgid(x->uid, x->uid, x->uid), 0);
@@ -43,7 +49,7 @@ static void with_rules(const struct tg_serve_rule *rules, uint32_t n, const stru
     o.rule_count = n;
     serve_start(&s, test_engine(320, 1), &o);
     for (uint32_t i = 0; i < clients; i++)
-        child_passed(child_start(uid_client, (void *)(uintptr_t)&x[i]));
+        child_passed(child_start(uid_client, as_word(&x[i])));
     serve_end(&s);
 }
 
@@ -72,7 +78,7 @@ static void e4_the_socket_is_private(void)
     CHECK_EQ(lstat(serve_path, &st), 0);
     CHECK_EQ(st.st_mode & 0777, 0600);
     if (geteuid() == 0)
-        child_passed(child_start(uid_client, (void *)(uintptr_t)&outsider));
+        child_passed(child_start(uid_client, as_word(&outsider)));
     serve_end(&s);
 }
 
@@ -222,8 +228,9 @@ static void e8_a_stale_socket_is_replaced(void)
     test_close(e);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    child_main(argc, argv);
     serve_folder_make();
     RUN(e4_tenant_follows_from_the_uid);
     RUN(e4_the_socket_is_private);

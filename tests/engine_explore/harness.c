@@ -121,6 +121,11 @@ void tg_explore_yield(void)
         go(list[0]);
 }
 
+uint32_t tg_explore_thread(void)
+{
+    return x.current;
+}
+
 /* The current thread cannot go on: another one does, or the schedule has ended. */
 static void leave(void)
 {
@@ -187,14 +192,14 @@ static struct region {
     void *at;
     size_t bytes;
     void *copy;
-} regions[32];
+} regions[48];
 static uint32_t region_count;
 
 static void keep(void *at, size_t bytes)
 {
     if (!at || bytes == 0)
         return;
-    CHECK(region_count < 32);
+    CHECK(region_count < 48);
     struct region *r = &regions[region_count++];
     *r = (struct region){at, bytes, malloc(bytes)};
     CHECK(r->copy);
@@ -217,6 +222,9 @@ static void keep_engine(struct tg_engine *e)
     keep(e->workers, e->worker_count * sizeof(*e->workers));
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         keep(e->level[l].queue, TG_TENANTS * sizeof(struct tg_index));
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        keep(e->level[l].free, e->shards * sizeof(struct tg_free));
+    keep(e->free_memory, e->free_bytes);
     keep(e->queue_memory, e->queue_bytes);
 }
 
@@ -321,6 +329,10 @@ void explore(const struct explore_scenario *s)
     CHECK(x.path);
     x.scenario = s;
     x.engine = open_still(&s->options);
+    if (s->shards) {
+        tg_free_drop(x.engine);
+        CHECK_EQ(tg_free_lay(x.engine, s->shards, 0), 0);
+    }
     x.known = 0;
     keep_engine(x.engine);
     lay_threads(s);

@@ -45,7 +45,7 @@ static inline void all_over(struct tg_engine *e)
         CHECK_EQ(e->attention_of[s] & TG_ATT_HOLDS, 0);
     }
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        CHECK_EQ(tg_index_count(&e->level[l].free), e->level[l].own);
+        CHECK_EQ(tg_free_count(e, l), e->level[l].own);
     CHECK_EQ(e->grants, 0);
     CHECK_EQ(e->attention, 0);
 }

@@ -138,6 +138,29 @@ static void e4_switched_on_again_it_runs(void)
     explore(&s);
 }
 
+/* Two workers after two items of a tenant that may claim twice: who comes too late gives its claim back. */
+static void publishes_two_of_a_tenant(struct tg_engine *e)
+{
+    e->control[TG_CONTROL_TENANT_QUOTA_BASE + 1] = 2;
+    publish(e, 1, TG_PRIORITY_NORMAL, 0);
+    publish(e, 1, TG_PRIORITY_NORMAL, 1);
+}
+
+static void quota_is_used_up(struct tg_engine *e, const bool *ended)
+{
+    both_ran_once(e, ended);
+    CHECK_EQ(e->control[TG_CONTROL_TENANT_QUOTA_BASE + 1], 0);
+}
+
+static void e4_no_claim_of_a_quota_is_lost(void)
+{
+    struct explore_scenario s = scenario(__func__, 10, 2, 2);
+    s.thread[0] = publishes_two_of_a_tenant;
+    s.check = quota_is_used_up;
+    s.reset = with_handler;
+    explore(&s);
+}
+
 int main(void)
 {
     RUN(e10_no_item_beside_sleepers);
@@ -146,5 +169,6 @@ int main(void)
     RUN(e7_no_waiter_sleeps_beside_its_end);
     RUN(nobody_waits_for_space_that_is_there);
     RUN(e4_switched_on_again_it_runs);
+    RUN(e4_no_claim_of_a_quota_is_lost);
     return 0;
 }

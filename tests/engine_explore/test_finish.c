@@ -82,11 +82,21 @@ static void fence_came_last(struct tg_engine *e, const bool *ended)
     CHECK_EQ(tg_engine_poll(e, &ticket[2]), 0);
 }
 
+/* Whoever sees the fence DONE sees its items ended, at every moment. */
+static void publishes_and_looks(struct tg_engine *e)
+{
+    publishes_a_batch(e);
+    if (tg_engine_poll(e, &ticket[2]) != 0)
+        return;
+    for (uint32_t i = 0; i < batch_items; i++)
+        CHECK_EQ(tg_engine_poll(e, &ticket[i]), 0);
+}
+
 static void e5_the_fence_is_last_and_is_not_forgotten(void)
 {
     for (batch_items = 1; batch_items <= 2; batch_items++) { /* two workers, then one */
         struct explore_scenario s = scenario(__func__, 20, 3 - batch_items, 2);
-        s.thread[0] = publishes_a_batch;
+        s.thread[0] = publishes_and_looks;
         s.check = fence_came_last;
         s.reset = with_handler;
         explore(&s);

@@ -22,7 +22,7 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 
 echo what_is_installed
 wanted=(lib/libtidegate.a lib/pkgconfig/tidegate.pc share/man/man1/tidegate.1 share/man/man1/tidegate-engine.1
-    share/man/man3/tg_launch.3)
+    share/man/man3/tg_launch.3 share/man/man3/tg_engine.3 share/man/man3/tg_engine_attach.3 share/man/man3/tg_ir.3)
 [ ! -x "$build/tidegate" ] || wanted+=(bin/tidegate libexec/tidegate/tidegate-broker)
 for file in "${wanted[@]}"; do
     [ -f "$prefix/$file" ] || { echo "FAILED: $file was not installed" >&2; exit 1; }

@@ -7,7 +7,7 @@
 #include "machine/fixture.h"
 #include "machine/load.h"
 
-static const struct tg_root machine = {""};
+static const struct tg_root machine = {.prefix = ""};
 
 static void s4_no_load_no_reading(void)
 {

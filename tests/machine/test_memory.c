@@ -7,7 +7,7 @@
 #include "machine/fixture.h"
 #include "machine/memory.h"
 
-static const struct tg_root machine = {""};
+static const struct tg_root machine = {.prefix = ""};
 
 #define GB (UINT64_C(1) << 30)
 #define V1_UNLIMITED "9223372036854771712\n"

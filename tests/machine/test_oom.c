@@ -7,7 +7,7 @@
 #include "machine/fixture.h"
 #include "machine/oom.h"
 
-static const struct tg_root machine = {""};
+static const struct tg_root machine = {.prefix = ""};
 
 static uint64_t kills(const struct fixture *f)
 {

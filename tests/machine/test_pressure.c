@@ -7,7 +7,7 @@
 #include "machine/fixture.h"
 #include "machine/pressure.h"
 
-static const struct tg_root machine = {""};
+static const struct tg_root machine = {.prefix = ""};
 
 #define PSI(avg10, total)                                                                                    \
     "some avg10=" avg10 " avg60=0.33 avg300=0.64 total=" total "\n"                                          \

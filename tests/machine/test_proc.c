@@ -15,7 +15,7 @@
 #include "machine/fixture.h"
 #include "machine/proc.h"
 
-static const struct tg_root machine = {""};
+static const struct tg_root machine = {.prefix = ""};
 
 static void end(pid_t pid)
 {

@@ -12,7 +12,7 @@
 #include "machine/fixture.h"
 #include "machine/memory.h"
 
-static const struct tg_root machine = {""};
+static const struct tg_root machine = {.prefix = ""};
 
 static void a_tree_is_summed_from_one_pass(void)
 {
