@@ -187,7 +187,10 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
         outcome = TG_OUTCOME_CANCELLED;
     else if (outcome == TG_OUTCOME_OWNER_DIED && t->main_status >= 0)
         outcome = tg_outcome_of_status(t->main_status, t->main_oom);
-    struct tg_ended *e = t->saved && !t->detached ? calloc(1, sizeof(*e)) : NULL;
+    /* A death is found again by the broker after this one; that nobody could tell is written before it allows
+     * another grant. */
+    bool found_again = t->saved && !t->detached && outcome != TG_OUTCOME_UNKNOWN;
+    struct tg_ended *e = found_again ? calloc(1, sizeof(*e)) : NULL;
     if (!e && tg_life_end(b, t, outcome, t->main_status, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
