@@ -44,11 +44,12 @@ function(tg_cuda_image target symbol source)
     list(APPEND codes -gencode=arch=compute_${arch},code=sm_${arch})
   endforeach()
   set(image ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.fatbin)
+  string(REPLACE " " "\\ " in_depfile "${image}") # nvcc writes the name of -MT as it is
   add_custom_command(OUTPUT ${image}
     COMMAND ${TG_NVCC} -std=c++17 -O3 -fatbin
       -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src ${ARGN}
       ${codes}
-      -MD -MF ${image}.d -MT ${image} -o ${image} ${source}
+      -MD -MF ${image}.d -MT ${in_depfile} -o ${image} ${source}
     DEPENDS ${source} DEPFILE ${image}.d VERBATIM COMMENT "GPU kernel ${symbol}")
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S @ONLY CONTENT
 "        .section .rodata

@@ -40,7 +40,7 @@ static const struct tg_verb verbs[] = {
     {"stop", tg_verb_stop, "[--force]", "end the broker; running commands go on"},
     {"replay", tg_verb_replay, "TRACE.swf --procs N [--policy fifo|easy|tidegate] [--json]",
      "run a recorded workload in virtual time through the same rules"},
-    {"engine", tg_verb_engine, "run|bench|dump [ARGUMENTS]",
+    {"engine", tg_verb_engine, "run|bench|dump|emit|serve [ARGUMENTS]",
      "the resident engine: run work items, measure it, look into its buffers"},
     {"demo", tg_verb_demo, "[DIR]", "real files through both planes, with checks of what the rules promise"},
     {NULL, NULL, NULL, NULL},
