@@ -24,6 +24,27 @@
 #define BROKER_NAME "tidegate-broker"
 #define READY_FD 3 /* where the broker finds its end of the ready pipe */
 
+/* Where the command of PATH has been installed, below whatever prefix. Relative entries name a folder that
+ * somebody else may have chosen, and are passed over. */
+static int find_by_command(const char *name, char path[TG_PATH_BYTES])
+{
+    const char *entry = getenv("PATH");
+    while (entry && *entry) {
+        int n = (int)strcspn(entry, ":");
+        if (entry[0] == '/') {
+            int len = snprintf(path, TG_PATH_BYTES, "%.*s/tidegate", n, entry);
+            if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0) {
+                len = snprintf(path, TG_PATH_BYTES, "%.*s/../libexec/tidegate/%s", n, entry, name);
+                if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0)
+                    return 0;
+            }
+        }
+        entry += n;
+        entry += *entry == ':';
+    }
+    return -ENOENT;
+}
+
 int tg_find_own_program(const char *name, char path[TG_PATH_BYTES])
 {
     char self[TG_PATH_BYTES];
@@ -38,11 +59,14 @@ int tg_find_own_program(const char *name, char path[TG_PATH_BYTES])
                 return 0;
         }
     }
+    if (find_by_command(name, path) == 0)
+        return 0;
     snprintf(path, TG_PATH_BYTES, "%s/%s", TG_LIBEXECDIR, name);
     return access(path, X_OK) == 0 ? 0 : -ENOENT;
 }
 
-/* The broker's executable: named by TIDEGATE_BROKER, else beside this program, else where it is installed. */
+/* The broker's executable: named by TIDEGATE_BROKER, else beside this program, else with the command
+ * of PATH, else where it is installed. */
 static int find_broker(struct tg_client *c, char path[TG_PATH_BYTES])
 {
     const char *named = getenv("TIDEGATE_BROKER");
@@ -55,7 +79,8 @@ static int find_broker(struct tg_client *c, char path[TG_PATH_BYTES])
     if (tg_find_own_program(BROKER_NAME, path) == 0)
         return 0;
     return tg_client_fail(c, -ECONNREFUSED,
-                          "no broker runs, and " BROKER_NAME " is neither beside this program nor in %s",
+                          "no broker runs, and " BROKER_NAME
+                          " is neither beside this program, nor with the tidegate of PATH, nor in %s",
                           TG_LIBEXECDIR);
 }
 

@@ -59,6 +59,30 @@ fi
 
 if [ -x "$prefix/bin/tidegate" ]; then
     echo installed_command_runs
+    # A program elsewhere finds the broker with the command of PATH, and the broker goes when it is told to.
+    echo own_program_finds_the_broker
+    mkdir -m 700 "$prefix/run" "$prefix/state"
+    cat >"$prefix/own.c" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <tidegate/launch.h>
+int main(void)
+{
+    struct tg_launch *launch;
+    char *text = NULL;
+    int r = tg_launch_open(true, &launch);
+    if (r == 0)
+        r = tg_launch_status_json(launch, &text);
+    if (r != 0)
+        fprintf(stderr, "own program: %d: %s\n", r, tg_launch_error());
+    free(text);
+    return r != 0;
+}
+END
+    "$cc" -std=gnu11 "${flags[@]}" "${cflags[@]}" "$prefix/own.c" -o "$prefix/own" "${libs[@]}"
+    own=(env -u TIDEGATE_BROKER "PATH=relative:$prefix/bin:$PATH" "XDG_RUNTIME_DIR=$prefix/run" "XDG_STATE_HOME=$prefix/state")
+    "${own[@]}" "$prefix/own" || { echo "FAILED: it did not find the broker of $prefix" >&2; exit 1; }
+    "${own[@]}" tidegate stop
     "$prefix/bin/tidegate" --version
     cmake --install "$build" --prefix "$prefix" --component nx_swarm_queue >"$prefix/log"
     [ -L "$prefix/bin/nx_swarm_queue" ] || { echo "FAILED: no nx_swarm_queue when asked for" >&2; exit 1; }
