@@ -50,3 +50,12 @@ foreach(section 1 3 5 7 8)
   endif()
 endforeach()
 install(FILES README.md LICENSE DESTINATION share/doc/tidegate)
+
+# What ./tg install builds: no more than it copies.
+add_custom_target(installed)
+add_dependencies(installed tidegate_archive)
+foreach(target tidegate tidegate-gpu tidegate-broker)
+  if(TARGET ${target})
+    add_dependencies(installed ${target})
+  endif()
+endforeach()
