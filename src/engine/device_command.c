@@ -11,6 +11,7 @@
 #include "engine/futex.h"
 
 #define LOOKS_BEFORE_PAUSE 2000u
+#define ANSWER_LIMIT_NS UINT64_C(30000000000)
 #define RING (1u << TG_COMMAND_SHIFT)
 
 static uint64_t answered(const struct tg_device *d)
@@ -19,16 +20,22 @@ static uint64_t answered(const struct tg_device *d)
     return tg_load_acquire_u64(&d->params.answers->commands);
 }
 
-/* Waits until that many commands were answered; false: the device is gone. */
+/* Waits until that many commands were answered; false: the device is gone, or its dispatcher has not come to
+ * it for longer than any item of its own may take (a copy of a whole control buffer is the longest). */
 static bool await_answer(struct tg_engine *e, uint64_t number)
 {
     struct tg_device *d = e->device;
+    uint64_t begin = 0;
     uint32_t step = 0;
     for (uint32_t looks = 0; answered(d) < number; looks++) {
         if (looks < LOOKS_BEFORE_PAUSE) {
             tg_cpu_relax();
             continue;
         }
+        if (begin == 0)
+            begin = tg_clock_mono_ns();
+        else if (tg_clock_mono_ns() - begin > ANSWER_LIMIT_NS)
+            return false;
         uint32_t nobody = 0;
         tg_device_pause_host(&nobody, 0, &step, UINT64_MAX);
         if (step > 64 && tg_device_check(e))

@@ -36,9 +36,8 @@ struct tg_device {
     const struct tg_link *link;
     void *state;
     struct tg_device_params params;
-    uint64_t limit_ns; /* of one command */
-    uint32_t *kinds;   /* the opcode of each kind that the image runs */
-    uint32_t dead;     /* 1: the device died; nothing is asked of it any more */
+    uint32_t *kinds; /* the opcode of each kind that the image runs */
+    uint32_t dead;   /* 1: the device died; nothing is asked of it any more */
     struct {
         TG_ALIGNED(64) uint64_t tail; /* positions taken by publishers */
         struct tg_line *lines;
