@@ -40,7 +40,7 @@ static void list(FILE *to)
     fputs("usage: tidegate engine VERB [ARGUMENTS]\n\n", to);
     for (const struct tg_verb *v = verbs; v->name; v++)
         fprintf(to, "  %-6s %s\n", v->name, v->help);
-    fputs("\ntidegate engine VERB --help says what a verb takes; tidegate(1) what it means.\n", to);
+    fputs("\ntidegate engine VERB --help says what a verb takes; tidegate-engine(1) what it means.\n", to);
 }
 
 int tg_verb_engine(int argc, char **argv)

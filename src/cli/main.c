@@ -60,7 +60,7 @@ static void print_usage(FILE *to)
 
 static int print_verb_help(const struct tg_verb *v)
 {
-    printf("usage: tidegate %s %s\n%s\n", v->name, v->args, v->help);
+    printf("usage: tidegate %s%s%s\n%s\n", v->name, v->args[0] ? " " : "", v->args, v->help);
     return tg_flushed(v->name, TG_EXIT_OK);
 }
 
@@ -110,7 +110,8 @@ int main(int argc, char **argv)
     if (tg_fault_arm(getenv(TG_ENV_FAULT_POINT)))
         return tg_usage_error(NULL, TG_ENV_FAULT_POINT " must be NAME or NAME:N");
 #endif
-    if (argc > 2 && strcmp(argv[2], "--help") == 0)
+    bool has_verbs = v->fn == tg_verb_engine; /* and says itself which */
+    if (argc > 2 && strcmp(argv[2], "--help") == 0 && !has_verbs)
         return print_verb_help(v);
     return v->fn(argc - 1, argv + 1);
 }
