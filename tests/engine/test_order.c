@@ -120,6 +120,11 @@ static void e4_backlogged_tenants_share_evenly_at_100_to_1(void)
     for (uint32_t t = 1; t < TG_TENANTS; t++)
         for (uint32_t i = 0; i < light; i++)
             note_submit(e, t, TG_PRIORITY_NORMAL, i);
+    /* A device shares among those of whom it knows, and takes in an item of a quiet level at each look; an
+     * answer takes a look. */
+    struct tg_engine_stats stats;
+    for (uint32_t i = 0; test_backend() && i < heavy + 28 * light; i++)
+        tg_engine_stats(e, &stats);
     gate_open(&g);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     /* While all are backlogged (the first round of turns) nobody has more than one turn of 64. */
