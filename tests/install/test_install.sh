@@ -68,7 +68,7 @@ if [ -x "$prefix/bin/tidegate" ]; then
 #include <tidegate/launch.h>
 int main(void)
 {
-    struct tg_launch *launch;
+    struct tg_launch *launch = NULL;
     char *text = NULL;
     int r = tg_launch_open(true, &launch);
     if (r == 0)
@@ -76,6 +76,7 @@ int main(void)
     if (r != 0)
         fprintf(stderr, "own program: %d: %s\n", r, tg_launch_error());
     free(text);
+    tg_launch_close(launch);
     return r != 0;
 }
 END
