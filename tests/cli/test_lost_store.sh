@@ -64,11 +64,16 @@ a8_killed_in_the_middle_it_is_found_again() {
   for point in start.opened marks.taken marks.named start.adopted; do
     hold a
     zero_store
-    code=0
-    "$BUILD/tidegate-broker" --runtime-dir "$XDG_RUNTIME_DIR/tidegate" --state-dir "$XDG_STATE_HOME/tidegate" \
-      --foreground --fault-point $point >/dev/null 2>&1 &
-    STARTED+=("$!")
-    wait $! || code=$?
+    code=3
+    # 3: the killed one still has the lock. A thread of it that looks at /proc ends a moment after the first.
+    for _ in $(seq 1000); do
+      [ $code = 3 ] || break
+      code=0
+      "$BUILD/tidegate-broker" --runtime-dir "$XDG_RUNTIME_DIR/tidegate" --state-dir "$XDG_STATE_HOME/tidegate" \
+        --foreground --fault-point $point >/dev/null 2>&1 &
+      STARTED+=("$!")
+      wait $! || code=$?
+    done
     [ $code = 137 ] || fail "$point: the broker ends with $code"
     must_count 1 0
     use_slots 1
