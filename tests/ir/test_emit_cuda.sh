@@ -15,6 +15,7 @@ cat >"$dir/body.ir" <<'END'
   (let __global__ (load observable a0))
   (let threadIdx (mul __global__ 3))
   (store own 1 threadIdx)
+  (let unread 2)
   (atomic_cas int observable 0 __global__ threadIdx acq_rel)
   (return (select (eq int threadIdx) 0 1)))
 END
