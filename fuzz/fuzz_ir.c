@@ -14,26 +14,7 @@
 
 #include <tidegate/lower.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)                                                                                           \
-    do {                                                                                                     \
-        if (!(cond))                                                                                         \
-            abort();                                                                                         \
-    } while (0)
-
-struct input {
-    const uint8_t *data;
-    size_t left;
-};
-
-static uint32_t take8(struct input *in)
-{
-    if (in->left == 0)
-        return 0;
-    in->left--;
-    return *in->data++;
-}
+#include "input.h"
 
 static uint32_t take_number(struct input *in)
 {

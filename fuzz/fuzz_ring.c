@@ -11,26 +11,7 @@
 
 #include <tidegate/ring.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond)                                                                                           \
-    do {                                                                                                     \
-        if (!(cond))                                                                                         \
-            abort();                                                                                         \
-    } while (0)
-
-struct input {
-    const uint8_t *data;
-    size_t left;
-};
-
-static uint32_t take8(struct input *in)
-{
-    if (in->left == 0)
-        return 0;
-    in->left--;
-    return *in->data++;
-}
+#include "input.h"
 
 /* Mostly near what is there, sometimes any 32 bits. */
 static uint32_t take_index(struct input *in)
