@@ -307,7 +307,12 @@ bool tg_serve_help(struct tg_engine *e)
      * looks for work, and publishers wake no other. */
     for (uint32_t i = 0; s && i < s->top && taken < BURST; i++) {
         struct tg_guest *g = s->guest[s->help_from++ % s->top];
-        while (g && !g->leaving && taken < BURST && take_one(g))
+        if (!g || g->leaving)
+            continue;
+        while (taken < BURST && take_one(g))
+            taken++;
+        /* What the guest wished before it published an item is done before that item. */
+        if (tg_guest_cancels(g))
             taken++;
     }
     if (taken != 0) {
