@@ -29,7 +29,7 @@ uint32_t tg_explore_thread(void); /* its threads are one to the system */
 
 #ifdef __CUDA_ARCH__
 /* ---- The device half: what the kernel uses. Without a prefix the scope is the device; the tg_sys_ functions
- * below it are for words that the host reads or writes. No word is used with both. ---- */
+ * are for words that the host reads or writes, the tg_block_ ones for words of one block. No word is used with two. ---- */
 #define TG_DEVICE_FAMILY(T, S, B, R)                                                                         \
     TG_HD static inline T tg_load_relaxed_##S(const T *p)                                                    \
     {                                                                                                        \
@@ -103,6 +103,28 @@ TG_HD static inline bool tg_cas_acqrel_u32(uint32_t *p, uint32_t *expected, uint
 TG_HD static inline void tg_sys_order_stores(void)
 {
     asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+/* Between the warps of one block: words of its shared memory. */
+TG_HD static inline uint32_t tg_block_load_relaxed_u32(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.relaxed.cta.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+TG_HD static inline uint32_t tg_block_load_acquire_u32(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+TG_HD static inline void tg_block_store_relaxed_u32(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.relaxed.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+TG_HD static inline void tg_block_store_release_u32(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.release.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
 /* 16 bytes that the host writes, aligned, as one access (device.h says what rests on that). */
@@ -271,6 +293,23 @@ static inline void tg_store_release_ptr(void **p, void *v)
 TG_SYSTEM_FAMILY(uint32_t, u32)
 TG_SYSTEM_FAMILY(uint64_t, u64)
 #undef TG_SYSTEM_FAMILY
+
+TG_HD static inline uint32_t tg_block_load_relaxed_u32(const uint32_t *p)
+{
+    return tg_load_relaxed_u32(p);
+}
+TG_HD static inline uint32_t tg_block_load_acquire_u32(const uint32_t *p)
+{
+    return tg_load_acquire_u32(p);
+}
+TG_HD static inline void tg_block_store_relaxed_u32(uint32_t *p, uint32_t v)
+{
+    tg_store_relaxed_u32(p, v);
+}
+TG_HD static inline void tg_block_store_release_u32(uint32_t *p, uint32_t v)
+{
+    tg_store_release_u32(p, v);
+}
 
 TG_HD static inline void tg_sys_order_stores(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine's kernel: block 0 is the dispatcher, the others are workers. It never ends until the dispatcher
+ * The engine's kernel: block 0 is the dispatcher (a warp a role), the others are workers. It never ends until the dispatcher
  * leaves. The host half loads it through the driver (cuda_driver.c). An application that has opcodes of its
  * own for the device compiles this file's content with them: <tidegate/device.cuh>.
  */
@@ -27,8 +27,9 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK_LANES, 1) tg_engine_kernel
     uint32_t warp = threadIdx.x / TG_LANES;
     uint32_t lane = threadIdx.x % TG_LANES;
     if (blockIdx.x == 0) {
-        if (warp == 0)
-            tg_dispatcher(lane);
+        tg_block_start(tg_state(), threadIdx.x, TG_BLOCK_LANES);
+        __syncthreads();
+        tg_dispatcher(warp, lane);
         return;
     }
     if (threadIdx.x == 0)

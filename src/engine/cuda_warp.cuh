@@ -46,6 +46,21 @@ static __device__ __forceinline__ void tg_quarter_store(uint32_t *to, const uint
 {
     *reinterpret_cast<uint4 *>(to) = make_uint4(v[0], v[1], v[2], v[3]);
 }
+static __device__ __forceinline__ void tg_quarter_load(uint32_t v[4], const uint32_t *from)
+{
+    uint4 q = *reinterpret_cast<const uint4 *>(from);
+    v[0] = q.x;
+    v[1] = q.y;
+    v[2] = q.z;
+    v[3] = q.w;
+}
+/* The processor's own clock, for short waits. */
+static __device__ __forceinline__ uint32_t tg_device_ticks(void)
+{
+    uint32_t ticks;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(ticks));
+    return ticks;
+}
 /* Nothing was found: on CUDA nobody else waits for this warp's processor. */
 static __device__ __forceinline__ void tg_warp_idle(void) {}
 static __device__ __forceinline__ uint64_t tg_device_ns(void)

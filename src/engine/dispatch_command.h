@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the host asks of the dispatcher, one command a line of the command ring, carried out in order between
- * two rounds: tenants, words, cancellation, the ends of what host threads ran, counters, the drain (E8). Part
+ * two rounds, while the ender stands still: tenants, words, cancellation, the ends of what host threads ran, counters, the drain (E8). Part
  * of the dispatcher (dispatch.h). Each command is answered; the answer comes after its effects (N5).
  */
 #ifndef TG_ENGINE_DISPATCH_COMMAND_H
 #define TG_ENGINE_DISPATCH_COMMAND_H
 
-#include "engine/dispatch_run.h"
+#include "engine/dispatch_decide.h"
 
 /* Errors of the answers; the numbers of Linux. */
 #define TG_SAYS_BUSY (-16)
@@ -15,6 +15,7 @@
 #define TG_SAYS_INVALID (-22)
 
 #define TG_LOOKS_FOR_LINE 16u
+#define TG_LOOKS_BEHIND 4u /* more than are under way */
 
 struct tg_said {
     int32_t result;
@@ -34,8 +35,22 @@ TG_DEVICE struct tg_taken tg_held(const struct tg_device_params *p, uint32_t slo
     return t;
 }
 
+/* The same for a slot that the poller may be filing: one lane reads for all. */
+TG_DEVICE struct tg_taken tg_told(struct tg_warp w, uint32_t slot)
+{
+    uint32_t kept = tg_warp_shfl(w.lane == 0 ? tg_params()->kept[slot] : 0, 0);
+    struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), tg_class_of(kept), kept, true};
+    return t;
+}
+
+TG_DEVICE bool tg_is_use(struct tg_warp w, uint32_t slot, uint64_t generation)
+{
+    bool same = w.lane == 0 && tg_load_relaxed_u64(&tg_params()->generation[slot]) == generation;
+    return tg_warp_shfl(same ? 1u : 0u, 0) != 0;
+}
+
 /* Takes cancelled items off the head of a queue whose tenant may not claim: nobody else comes by. */
-TG_DEVICE void tg_prune(struct tg_warp *w, uint32_t level, uint32_t tenant)
+TG_DEVICE void tg_prune(struct tg_warp w, uint32_t level, uint32_t tenant)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -46,7 +61,7 @@ TG_DEVICE void tg_prune(struct tg_warp *w, uint32_t level, uint32_t tenant)
         if (1u << tg_status_of(t.kept) & TG_FROM_CLAIM)
             return;
         tg_warp_sync();
-        if (w->lane == 0) {
+        if (w.lane == 0) {
             s->head[q]++;
             s->queued--;
             if (s->head[q] == s->tail[q])
@@ -58,24 +73,54 @@ TG_DEVICE void tg_prune(struct tg_warp *w, uint32_t level, uint32_t tenant)
                 s->credit--;
         }
         tg_warp_sync();
-        tg_drop_dead(w, w->lane == 0, &t);
+        tg_drop_dead(w, w.lane == 0, &t);
     }
 }
 
-TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t generation)
+/* Until the line of this use of a slot is in a queue; false: it does not come. */
+TG_DEVICE bool tg_await_line(struct tg_warp w, uint32_t slot, uint64_t generation)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t seen = tg_heard(w, &s->looks); /* H2 */
+    for (bool there = false;;) {
+        struct tg_news news = tg_listen(w);
+        uint32_t levels = news.lanes & TG_LEVELS_ALL;
+        tg_file(w, &news, levels);
+        if (there)
+            return true;
+        there = tg_warp_shfl(
+                    w.lane == 0 && tg_load_relaxed_u64(&tg_params()->generation[slot]) >= generation ? 1u : 0u,
+                    0) != 0;
+        uint32_t now = tg_heard(w, &s->looks); /* H2 */
+        uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
+        if (there) {
+            /* It may lie in an inbox: what a look found is filed before the look is counted. */
+            while (tg_heard(w, &s->looks) == now)
+                tg_warp_idle();
+        } else if (levels || more) {
+            seen = now;
+        } else if (now - seen > TG_LOOKS_FOR_LINE) {
+            return false;
+        } else {
+            tg_warp_idle();
+        }
+    }
+}
+
+TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp w, uint32_t slot, uint64_t generation)
 {
     const struct tg_device_params *p = tg_params();
     if (slot >= p->slots)
         return TG_SAYS_INVALID;
     /* The item's line was written before this command's, but one look reads the rings in no order. */
-    for (uint32_t looks = 0; tg_load_relaxed_u64(&p->generation[slot]) < generation; looks++) {
-        tg_warp_sync();
-        if (tg_poll(w, TG_PRIORITY_LEVELS).lines == 0 && looks > TG_LOOKS_FOR_LINE)
-            return TG_SAYS_ALREADY; /* no such item */
-    }
-    struct tg_taken t = tg_held(p, slot);
+    if (!tg_await_line(w, slot, generation))
+        return TG_SAYS_ALREADY; /* no such item */
+    struct tg_taken t = tg_told(w, slot);
     uint32_t status = tg_status_of(t.kept);
-    if (tg_load_relaxed_u64(&p->generation[slot]) != generation)
+    /* A later use may just be filed: its KEPT is stored, and its generation before the next look is counted. */
+    for (uint32_t now = tg_heard(w, &tg_state()->looks); tg_heard(w, &tg_state()->looks) == now;)
+        tg_warp_idle();
+    if (!tg_is_use(w, slot, generation))
         return TG_SAYS_ALREADY;
     if (status == TG_SLOT_CLAIMED)
         return TG_SAYS_BUSY;
@@ -84,7 +129,7 @@ TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t g
     tg_warp_sync();
     bool queued = 1u << status & TG_FROM_CLAIM;
     bool parked = status == TG_SLOT_YIELD && p->fence_left[slot] != 0;
-    if (w->lane == 0) {
+    if (w.lane == 0) {
         p->kept[slot] = tg_with_status(t.kept, TG_SLOT_EMPTY) | (parked ? TG_KEPT_ORPHAN : 0);
         tg_write_bad_end(p, slot, TG_SLOT_EMPTY, 0);
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_EMPTY); /* S5 */
@@ -93,56 +138,74 @@ TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp *w, uint32_t slot, uint64_t g
             tg_state()->dead++;
     }
     tg_warp_sync();
-    tg_fence_count(w, w->lane == 0 && (t.kept & TG_KEPT_BATCHED), slot);
+    tg_fence_count(w, w.lane == 0 && (t.kept & TG_KEPT_BATCHED), slot);
     if (!queued)
-        tg_free(w, w->lane == 0, slot, t.level);
+        tg_free(w, w.lane == 0, slot, tg_with_status(t.kept, TG_SLOT_EMPTY));
     else if (!parked && !(tg_state()->allowed >> t.tenant & 1u))
         tg_prune(w, t.level, t.tenant);
     return 0;
 }
 
-TG_DEVICE void tg_requeue_taken(struct tg_warp *w, const struct tg_taken *t)
+TG_DEVICE void tg_requeue_taken(struct tg_warp w, const struct tg_taken *t)
 {
-    if (w->lane == 0) {
-        tg_params()->kept[t->slot] = tg_with_status(t->kept, TG_SLOT_REQUEUE);
+    uint32_t kept = tg_with_status(t->kept, TG_SLOT_REQUEUE);
+    if (w.lane == 0) {
+        tg_params()->kept[t->slot] = kept;
         tg_sys_store_release_u32(&tg_params()->ring[t->slot].status, TG_SLOT_REQUEUE); /* S4 */
-        tg_push(t->slot);
     }
-    tg_warp_sync();
+    tg_queue(w, w.lane == 0, t->slot, kept);
+}
+
+/* Files what the host published before this command, as far as a few looks bring it: who opens a gate expects
+ * that the most urgent of it is next. */
+TG_DEVICE void tg_catch_up(struct tg_warp w)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t from = tg_heard(w, &s->looks); /* H2 */
+    for (bool last = false;;) {
+        struct tg_news news = tg_listen(w);
+        tg_file(w, &news, news.lanes & TG_LEVELS_ALL);
+        if (last)
+            return;
+        uint32_t looks = tg_heard(w, &s->looks) - from; /* H2 */
+        uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
+        last = looks > TG_LOOKS_BEHIND && (more == 0 || looks > 2 * TG_LOOKS_BEHIND);
+        if (!last)
+            tg_warp_idle();
+    }
 }
 
 /* A host thread has run an item: a0 result, a1..3 fault, a4 its opcode. */
-TG_DEVICE_CALL int32_t tg_do_ended(struct tg_warp *w, uint32_t slot, const uint32_t *a)
+TG_DEVICE_CALL int32_t tg_do_ended(struct tg_warp w, uint32_t slot, const uint32_t *a)
 {
     if (slot >= tg_params()->slots)
         return TG_SAYS_INVALID;
     struct tg_taken t = tg_held(tg_params(), slot);
     struct tg_fault fault = {a[1], a[2], a[3]};
     uint32_t kind = tg_kind_of(t.kept);
-    tg_warp_sync();
-    if (w->lane == 0) {
+    tg_catch_up(w);
+    if (w.lane == 0) {
         tg_state()->credit++;
         tg_state()->flights--;
     }
     tg_warp_sync();
     if (a[0] == TG_OP_REQUEUE) {
-        tg_bump_relaxed_u64(&tg_params()->counts->requeues, w->lane == 0 ? 1 : 0);
+        tg_bump_relaxed_u64(&tg_params()->counts->requeues, w.lane == 0 ? 1 : 0);
         tg_requeue_taken(w, &t);
     } else if (a[0] == TG_OP_WAIT_IO) {
-        tg_hand_over(w, w->lane == 0, &t, TG_SLOT_WAIT_IO, &tg_params()->io, &tg_state()->io_tail);
+        tg_hand_over(w, w.lane == 0, &t, TG_SLOT_WAIT_IO, &tg_params()->io, &tg_state()->io_tail);
     } else {
-        tg_end(w, w->lane == 0, &t, a[0] != TG_OP_FINISHED, &fault, kind, false, true);
+        tg_end(w, w.lane == 0, &t, a[0] != TG_OP_FINISHED, &fault, kind, false, true);
     }
     return 0;
 }
 
-TG_DEVICE_CALL int32_t tg_do_io(struct tg_warp *w, uint32_t slot, uint64_t generation, uint32_t error)
+TG_DEVICE_CALL int32_t tg_do_io(struct tg_warp w, uint32_t slot, uint64_t generation, uint32_t error)
 {
     if (slot >= tg_params()->slots)
         return TG_SAYS_INVALID;
-    struct tg_taken t = tg_held(tg_params(), slot);
-    if (tg_status_of(t.kept) != TG_SLOT_WAIT_IO ||
-        tg_load_relaxed_u64(&tg_params()->generation[slot]) != generation)
+    struct tg_taken t = tg_told(w, slot);
+    if (tg_status_of(t.kept) != TG_SLOT_WAIT_IO || !tg_is_use(w, slot, generation))
         return TG_SAYS_ALREADY;
     tg_warp_sync();
     if (error == 0) {
@@ -150,7 +213,7 @@ TG_DEVICE_CALL int32_t tg_do_io(struct tg_warp *w, uint32_t slot, uint64_t gener
         return 0;
     }
     struct tg_fault fault = {TG_FAULT_IO, error, 0};
-    tg_end(w, w->lane == 0, &t, true, &fault, tg_kind_of(t.kept), false, true);
+    tg_end(w, w.lane == 0, &t, true, &fault, tg_kind_of(t.kept), false, true);
     return 0;
 }
 
@@ -175,19 +238,20 @@ TG_DEVICE_CALL void tg_do_word(uint32_t command, uint32_t opcode, const uint32_t
         tg_authority_read(p, tg_state());
 }
 
-TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
+TG_DEVICE_CALL void tg_command(struct tg_warp w)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     uint32_t a[TG_ARGS_PER_SLOT];
     struct tg_said said = {0, 0, {0, 0, 0}};
-    TG_UNROLL
-    for (uint32_t i = 0; i < TG_ARGS_PER_SLOT; i++)
-        a[i] = tg_warp_shfl(v.word[1 + i % 3], TG_COMMAND_LANE + i / 3);
-    uint32_t slot = tg_warp_shfl(v.word[0], TG_COMMAND_LANE) >> TG_LINE_VALUE_SHIFT;
-    uint32_t command = tg_warp_shfl(v.word[0], TG_COMMAND_LANE + 3) >> TG_LINE_VALUE_SHIFT;
+    tg_args_of(s->command.word, a);
+    uint32_t slot = s->command.word[0] >> TG_LINE_VALUE_SHIFT;
+    uint32_t command = s->command.word[12] >> TG_LINE_VALUE_SHIFT;
     uint64_t number = s->commands;
     tg_warp_sync();
+    if (w.lane == 0) /* B3: the line was read */
+        tg_block_store_release_u32(&s->commands_taken, s->commands_taken + 1);
+    tg_hold(w);
     switch (command) {
     case TG_COMMAND_SYNC:
         tg_counts_publish(w, true);
@@ -202,7 +266,7 @@ TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
         said.result = tg_do_io(w, slot, tg_joined(a[0], a[1]), a[2]);
         break;
     default:
-        if (w->lane == 0) {
+        if (w.lane == 0) {
             if (command == TG_COMMAND_CREDIT)
                 s->credit += a[0];
             else if (command == TG_COMMAND_DRAIN)
@@ -217,7 +281,7 @@ TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
     }
     tg_warp_sync();
     tg_free_flush(w); /* so that who asks finds slots free that ended before */
-    if (w->lane == 0) {
+    if (w.lane == 0) {
         uint32_t at = (uint32_t)number & ((1u << TG_COMMAND_SHIFT) - 1u);
         tg_sys_store_relaxed_u32((uint32_t *)&p->answers->of[at].result, (uint32_t)said.result);
         tg_sys_store_relaxed_u32(&p->answers->of[at].value, said.value);
@@ -228,27 +292,27 @@ TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
         /* N5 release: the command's effects; pairs with N6 in device_command.c. */
         tg_sys_store_release_u64(&p->answers->commands, number + 1);
     }
-    tg_warp_sync();
+    tg_let_go(w);
 }
 
 /* Hands back everything that did not run: the last act of a drain. */
-TG_DEVICE_CALL void tg_hand_back_all(struct tg_warp *w)
+TG_DEVICE_CALL void tg_hand_back_all(struct tg_warp w)
 {
     const struct tg_device_params *p = tg_params();
     for (uint32_t from = 0; from < p->slots; from += TG_LANES) {
-        uint32_t slot = from + w->lane;
+        uint32_t slot = from + w.lane;
         uint32_t kept = slot < p->slots ? p->kept[slot] : 0;
         bool held = (kept & TG_KEPT_HELD) != 0; /* cancelled ones too, whose entry nobody has met */
         bool waits = held && 1u << tg_status_of(kept) & TG_FROM_CANCEL;
         if (waits) {
-            p->kept[slot] = tg_with_status(kept, TG_SLOT_EMPTY) & ~TG_KEPT_ORPHAN;
+            kept = tg_with_status(kept, TG_SLOT_EMPTY) & ~TG_KEPT_ORPHAN;
             tg_write_bad_end(p, slot, TG_SLOT_EMPTY, 0);
             tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_EMPTY); /* S5 */
         }
         uint32_t n = tg_bits(tg_warp_ballot(waits));
-        if (w->lane == 0)
+        if (w.lane == 0)
             tg_state()->handed_back += n;
-        tg_free(w, held, slot, tg_level_of(kept));
+        tg_free(w, held, slot, kept);
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How items end on the device: records of bad ends, fences (E5), STATUS (E7), counters, the way of a slot
- * back to the submitters. Part of the dispatcher (dispatch.h).
+ * back to the submitters. Part of the dispatcher (dispatch.h): for its ender, or its decider while it holds
+ * the ender.
  *
  * The order that keeps a slot its publisher's: STATUS is stored before the slot's free cell (N3, release),
  * and the host publishes a slot only after it popped that cell. Free cells are written some items later, so
@@ -10,7 +11,7 @@
 #ifndef TG_ENGINE_DISPATCH_END_H
 #define TG_ENGINE_DISPATCH_END_H
 
-#include "engine/dispatch.h"
+#include "engine/dispatch_pass.h"
 
 /* As tg_index_lap, for cells that the device fills. */
 TG_DEVICE uint32_t tg_cell_lap(uint64_t position, uint32_t shift)
@@ -19,7 +20,7 @@ TG_DEVICE uint32_t tg_cell_lap(uint64_t position, uint32_t shift)
 }
 
 /* Writes the free cells of all slots that ended since the last time. */
-TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
+TG_DEVICE_CALL void tg_free_flush(struct tg_warp w)
 {
     struct tg_shared *s = tg_state();
     uint32_t count = s->freed_count;
@@ -29,36 +30,33 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp *w)
     tg_sys_order_stores(); /* N3: after the slots' STATUS, in all lanes */
     tg_warp_sync();
     for (uint32_t i = 0; i < count; i += TG_LANES) {
-        bool have = i + w->lane < count;
-        uint32_t entry = have ? s->freed[i + w->lane] : 0;
+        bool have = i + w.lane < count;
+        uint32_t entry = have ? s->freed[i + w.lane] : TG_PRIORITY_LEVELS << 20;
         uint32_t level = entry >> 20;
-        uint64_t position = 0;
-        uint32_t rank = 0;
-        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
-            uint32_t peers = tg_warp_ballot(have && level == l);
-            if (have && level == l)
-                rank = tg_rank(w, peers);
-            if (have && level == l)
-                position = s->free_tail[l] + rank;
+        for (uint32_t rest = tg_warp_ballot(have); rest;) {
+            uint32_t of = tg_warp_shfl(level, tg_levels_first(rest));
+            uint32_t peers = tg_warp_ballot(level == of);
+            const struct tg_cells *q = &tg_params()->free[of];
+            uint64_t first = s->free_tail[of];
+            uint64_t position = first + tg_rank(w, peers);
+            if (level == of)
+                /* N3 relaxed, behind the order above; pairs with I4 in index.h. */
+                tg_sys_store_relaxed_u32(&q->cells[position & q->mask],
+                                         (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
             tg_warp_sync();
-            if (w->lane == 0)
-                s->free_tail[l] += tg_bits(peers);
-        }
-        if (have) {
-            const struct tg_cells *q = &tg_params()->free[level];
-            /* N3 relaxed, behind the order above; pairs with I4 in index.h. */
-            tg_sys_store_relaxed_u32(&q->cells[position & q->mask],
-                                     (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
+            if (w.lane == 0)
+                s->free_tail[of] = first + tg_bits(peers);
+            rest &= ~peers;
         }
         tg_warp_sync();
     }
-    if (w->lane == 0)
+    if (w.lane == 0)
         s->freed_count = 0;
     tg_warp_sync();
 }
 
-/* Lanes whose slot is nobody's any more. */
-TG_DEVICE void tg_free(struct tg_warp *w, bool frees, uint32_t slot, uint32_t level)
+/* Lanes whose slot is nobody's any more, and what is kept of it. */
+TG_DEVICE void tg_free(struct tg_warp w, bool frees, uint32_t slot, uint32_t kept)
 {
     struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(frees);
@@ -69,10 +67,10 @@ TG_DEVICE void tg_free(struct tg_warp *w, bool frees, uint32_t slot, uint32_t le
     uint32_t at = s->freed_count + tg_rank(w, lanes);
     tg_warp_sync();
     if (frees) {
-        s->freed[at] = slot | level << 20;
-        tg_params()->kept[slot] &= ~TG_KEPT_HELD;
+        s->freed[at] = slot | tg_level_of(kept) << 20;
+        tg_params()->kept[slot] = kept & ~TG_KEPT_HELD;
     }
-    if (w->lane == 0)
+    if (w.lane == 0)
         s->freed_count += tg_bits(lanes);
     tg_warp_sync();
 }
@@ -112,12 +110,12 @@ TG_DEVICE_CALL void tg_write_bad_end(const struct tg_device_params *p, uint32_t 
 }
 
 /* Lanes whose item of a batch ended tell the fence (E5). */
-TG_DEVICE_CALL void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slot)
+TG_DEVICE_CALL void tg_fence_count(struct tg_warp w, bool batched, uint32_t slot)
 {
     const struct tg_device_params *p = tg_params();
     if (tg_warp_ballot(batched) == 0)
         return;
-    uint32_t fence = batched ? p->items[slot].word[8] >> TG_LINE_VALUE_SHIFT : p->slots + w->lane;
+    uint32_t fence = batched ? p->items[slot].word[8] >> TG_LINE_VALUE_SHIFT : p->slots + w.lane;
     uint32_t peers = tg_warp_match(fence);
     bool over = false;
     uint32_t kept = 0;
@@ -128,17 +126,11 @@ TG_DEVICE_CALL void tg_fence_count(struct tg_warp *w, bool batched, uint32_t slo
         over = left == 0 && (tg_status_of(kept) == TG_SLOT_YIELD || (kept & TG_KEPT_ORPHAN));
     }
     bool orphan = over && (kept & TG_KEPT_ORPHAN);
-    for (uint32_t m = tg_warp_ballot(over && !orphan); m; m &= m - 1) {
-        if (w->lane == tg_levels_first(m))
-            tg_push(fence);
-        tg_warp_sync();
-    }
-    if (orphan)
-        p->kept[fence] = kept & ~TG_KEPT_ORPHAN;
-    tg_free(w, orphan, fence, tg_level_of(kept));
+    tg_push(w, over && !orphan, fence, kept);
+    tg_free(w, orphan, fence, kept & ~TG_KEPT_ORPHAN);
 }
 
-TG_DEVICE_CALL void tg_sample(struct tg_warp *w, bool sampled, const struct tg_taken *t, uint32_t kind)
+TG_DEVICE_CALL void tg_sample(struct tg_warp w, bool sampled, const struct tg_taken *t, uint32_t kind)
 {
     uint32_t lanes = tg_warp_ballot(sampled);
     if (lanes == 0)
@@ -154,7 +146,7 @@ TG_DEVICE_CALL void tg_sample(struct tg_warp *w, bool sampled, const struct tg_t
                                      (uint64_t)kind << 37 | ns);
     }
     tg_warp_sync();
-    if (w->lane == 0)
+    if (w.lane == 0)
         tg_state()->samples += tg_bits(lanes);
     tg_warp_sync();
 }
@@ -168,7 +160,7 @@ TG_DEVICE bool tg_alike(bool kind, uint32_t lanes, uint32_t key)
 
 /* Lanes whose item ended, DONE or FAULT. written: its STATUS is there already (a worker did it). effects:
  * some lane wrote what the host may read. */
-TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *t, bool faulted,
+TG_DEVICE_CALL void tg_end(struct tg_warp w, bool ends, const struct tg_taken *t, bool faulted,
                            const struct tg_fault *fault, uint32_t kind, bool written, bool effects)
 {
     const struct tg_device_params *p = tg_params();
@@ -189,9 +181,6 @@ TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *
     }
     if (s->freed_count > p->free_batch)
         tg_free_flush(w); /* of batches before; behind the stores that somebody may wait for */
-    if (ends) {
-        p->kept[t->slot] = tg_with_status(t->kept, status);
-    }
     bool alike = tg_alike(ends && !faulted, lanes, t->level * TG_TENANTS + t->tenant);
     if (ends && alike) {
         if (tg_rank(w, lanes) == 0) { /* one for all */
@@ -210,13 +199,13 @@ TG_DEVICE_CALL void tg_end(struct tg_warp *w, bool ends, const struct tg_taken *
         }
     }
     uint32_t done = tg_bits(tg_warp_ballot(ends && !faulted));
-    if (w->lane == 0) {
+    if (w.lane == 0) {
         tg_bump_relaxed_u64(&p->counts->done, done);
         tg_state()->unposted += tg_bits(lanes);
     }
     tg_sample(w, ends && (t->kept & TG_KEPT_SAMPLED), t, kind);
     tg_fence_count(w, ends && (t->kept & TG_KEPT_BATCHED), t->slot);
-    tg_free(w, ends, t->slot, t->level);
+    tg_free(w, ends, t->slot, tg_with_status(t->kept, status));
 }
 
 /* One lane: adds what is new in a counter to its control word. */
@@ -231,23 +220,24 @@ TG_DEVICE void tg_post(const struct tg_device_params *p, uint32_t word, const ui
 }
 
 /* Publishes the counters: the control words of the ABI and, with all, the statistics. */
-TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
+TG_DEVICE_CALL void tg_counts_publish(struct tg_warp w, bool all)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_counts *now = p->counts;
     struct tg_counts *posted = &tg_state()->posted;
     tg_warp_sync(); /* the caller looked at UNPOSTED */
-    if (w->lane < TG_TENANTS)
-        tg_post(p, TG_CONTROL_TENANT_FAIRNESS_BASE + w->lane, &now->tenant_claims[w->lane],
-                &posted->tenant_claims[w->lane]);
-    if (w->lane < TG_OP_FIRST_USER)
-        tg_post(p, TG_CONTROL_METRICS_BASE + w->lane, &now->executions[w->lane],
-                &posted->executions[w->lane]);
-    if (w->lane < TG_PRIORITY_LEVELS)
-        tg_post(p, TG_CONTROL_PRIORITY_FAIRNESS_BASE + w->lane, &now->level_claims[w->lane],
-                &posted->level_claims[w->lane]);
-    if (w->lane == 0) {
-        tg_word_store(p, TG_CONTROL_PRIORITY_STARVATION_COUNTER, tg_state()->urgent);
+    if (w.lane < TG_TENANTS)
+        tg_post(p, TG_CONTROL_TENANT_FAIRNESS_BASE + w.lane, &now->tenant_claims[w.lane],
+                &posted->tenant_claims[w.lane]);
+    if (w.lane < TG_OP_FIRST_USER)
+        tg_post(p, TG_CONTROL_METRICS_BASE + w.lane, &now->executions[w.lane],
+                &posted->executions[w.lane]);
+    if (w.lane < TG_PRIORITY_LEVELS)
+        tg_post(p, TG_CONTROL_PRIORITY_FAIRNESS_BASE + w.lane, &now->level_claims[w.lane],
+                &posted->level_claims[w.lane]);
+    if (w.lane == 0) {
+        tg_word_store(p, TG_CONTROL_PRIORITY_STARVATION_COUNTER,
+                      tg_block_load_relaxed_u32(&tg_state()->urgent)); /* C6 */
         tg_post(p, TG_CONTROL_DONE_COUNT, &now->done, &posted->done);
         tg_state()->unposted = 0;
     }
@@ -255,9 +245,9 @@ TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
         const uint64_t *from = (const uint64_t *)(const void *)now;
         uint64_t *to = (uint64_t *)(void *)p->host_counts;
         /* C5 relaxed: before the answer (N5); pairs with C2 in counts.c. */
-        for (uint32_t i = w->lane; i < sizeof(*now) / sizeof(uint64_t); i += TG_LANES)
+        for (uint32_t i = w.lane; i < sizeof(*now) / sizeof(uint64_t); i += TG_LANES)
             tg_sys_store_relaxed_u64(&to[i], tg_load_relaxed_u64(&from[i]));
-        if (w->lane == 0) {
+        if (w.lane == 0) {
             tg_sys_store_relaxed_u64(&p->answers->cancelled, tg_state()->cancelled);
             tg_sys_store_relaxed_u64(&p->answers->handed_back, tg_state()->handed_back);
             tg_sys_store_relaxed_u64(&p->answers->log_dropped, tg_state()->log_dropped);

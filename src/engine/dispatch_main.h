@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two kinds of warp: the dispatcher's loop, and the workers that run opcodes of the device image. Also
- * the hand-over between them: a message box a worker, and one ring in which workers say that they are ready.
+ * The loops: the decider's, the ender's, and that of the workers that run opcodes of the device image. Also
+ * the hand-over to workers: a message box a worker, and one ring in which workers say that they are ready.
  *
  * A worker makes DONE visible itself when its item wrote no observable word (the dispatcher need not be
- * waited for); otherwise the dispatcher copies the words and stores the status. The dispatcher does the books
- * of both.
+ * waited for); otherwise the ender copies the words and stores the status. The ender does the books of both.
  */
 #ifndef TG_ENGINE_DISPATCH_MAIN_H
 #define TG_ENGINE_DISPATCH_MAIN_H
 
 #include "engine/dispatch_command.h"
+#include "engine/dispatch_poll.h"
 #include "engine/device_op.h"
 
-#define TG_LOOKS_UNTIL_IDLE 4u     /* empty looks before free cells are written */
-#define TG_FEW_SLOTS 3u            /* of a free batch: below it free cells are written at once */
-#define TG_LOOKS_UNTIL_POST 64u    /* ... before the counters are */
-#define TG_LOOKS_UNTIL_PAUSE 4096u /* ... before the dispatcher pauses between looks */
+/* Of the decider: looks at its queues without anything. */
+#define TG_LOOKS_UNTIL_LEAVE 4u /* looks of the poller without anything before a drain is over */
+#define TG_LOOKS_UNTIL_NAP 8192u
+/* Of the ender. */
+#define TG_ENDS_UNTIL_FREE 16u  /* empty looks before free cells are written */
+#define TG_FEW_SLOTS 3u         /* of a free batch: below it free cells are written at once */
+#define TG_ENDS_UNTIL_POST 512u /* ... before the counters are */
 #define TG_POST_EVERY 65536u
+#define TG_NAP_NS 200u
 #define TG_WORKER_PAUSE_NS 40u       /* of a worker that looks for a task, at first */
 #define TG_WORKER_PAUSE_MOST_NS 320u /* ... and after TG_WORKER_LOOKS */
 #define TG_WORKER_LOOKS 4096u
-/* Tasks whose books are done between two looks. Their workers wait for it, but so does what is more urgent.
- */
-#define TG_COLLECT_MOST 1u
+#define TG_FINISHED_ALONE (1u << 30) /* in the ring of the finished: a task of one item */
 
-TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t, bool together)
+TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp w, bool hands, struct tg_taken t, bool together)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -35,207 +37,349 @@ TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const stru
     uint32_t tasks = together ? 1 : tg_bits(lanes);
     uint32_t place = tg_rank(w, lanes); /* of the item in its task, or of its task */
     uint32_t idle = s->idle_count - 1;
-    struct tg_task *task = &p->tasks[s->idle[hands && !together ? idle - place : idle]];
+    uint32_t worker = s->idle[hands && !together ? idle - place : idle];
+    struct tg_task *task = &p->tasks[worker];
     uint32_t at = together ? place : 0;
+    bool first = hands && (!together || place == 0);
+    uint32_t seq = s->seq[worker] % 254u + 1u;
     if (hands) {
-        p->kept[t->slot] = tg_with_status(t->kept, TG_SLOT_CLAIMED);
-        tg_sys_store_relaxed_u32(&p->ring[t->slot].status, TG_SLOT_CLAIMED); /* S4 */
-        task->slot[at] = t->slot;
-        task->kept[at] = t->kept;
-        if (!together || place == 0)
+        p->kept[t.slot] = tg_with_status(t.kept, TG_SLOT_CLAIMED);
+        tg_sys_store_relaxed_u32(&p->ring[t.slot].status, TG_SLOT_CLAIMED); /* S4 */
+        task->slot[at] = t.slot;
+        task->kept[at] = t.kept;
+        if (first)
             task->count = together ? tg_bits(lanes) : 1;
     }
     tg_warp_sync();
-    if (hands && (!together || place == 0))
+    if (first)
         /* Q1 release: the task and the items' lines; pairs with Q2. */
-        tg_store_release_u32(&task->seq, tg_load_relaxed_u32(&task->seq) + 1);
+        tg_store_release_u32(&task->seq, seq);
     tg_warp_sync();
-    if (w->lane == 0) {
+    if (first)
+        s->seq[worker] = (uint8_t)seq;
+    if (w.lane == 0) {
         s->idle_count -= tasks;
         s->flights += tg_bits(lanes);
+        tg_block_store_relaxed_u32(&s->tasks_given, s->tasks_given + tasks); /* H3 */
     }
     tg_warp_sync();
 }
 
-/* The books of one finished task. */
-TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
+/* The books of finished tasks: one of many items, a lane each, or up to 32 of one item. */
+TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_t tasks, bool together)
 {
     const struct tg_device_params *p = tg_params();
-    struct tg_shared *s = tg_state();
     const struct tg_task *task = &p->tasks[worker];
-    uint32_t count = task->count == TG_TASK_ALONE ? 1 : task->count;
-    bool have = w->lane < count;
-    struct tg_taken t = tg_held(p, have ? task->slot[w->lane] : 0);
+    uint32_t at = together ? w.lane : 0;
+    uint32_t count = together ? task->count : 1;
+    bool have = w.lane < (together ? count : tasks);
+    struct tg_taken t = {0, 0, 0, 0, 0, have};
     uint32_t result = TG_WORKED_TOLD;
-    if (have)
-        result = tg_load_relaxed_u32(&task->result[w->lane]);
-    uint32_t kind = tg_kind_of(t.kept);
     struct tg_fault fault = {TG_FAULT_HANDLER, 0, 0};
+    if (have) {
+        t.slot = task->slot[at];
+        t.kept = task->kept[at];
+        result = tg_load_relaxed_u32(&task->result[at]);
+        fault.detail = tg_load_relaxed_u32(&task->detail[at]);
+    }
+    t.level = tg_level_of(t.kept);
+    t.tenant = tg_tenant_of(t.kept);
+    t.cls = tg_class_of(t.kept);
+    uint32_t kind = tg_kind_of(t.kept);
     bool wrote = have && result == TG_WORKED_DONE;
-    for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++)
-        tg_copy_out(p, tg_load_relaxed_u32(&task->word[i][w->lane]));
-    if (have && result >= TG_WORKED_FAULT) {
-        fault.detail = tg_load_relaxed_u32(&task->detail[w->lane]);
-        if (result == TG_WORKED_UNKNOWN)
-            fault.reason = TG_FAULT_UNKNOWN_OPCODE;
-    }
-    tg_warp_sync();
-    if (w->lane == 0) {
-        s->idle[s->idle_count++] = (uint16_t)worker;
-        s->flights -= count;
-    }
-    tg_warp_sync();
+    if (tg_warp_ballot(wrote))
+        for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++)
+            tg_copy_out(p, tg_load_relaxed_u32(&task->word[i][at]));
+    if (result == TG_WORKED_UNKNOWN)
+        fault.reason = TG_FAULT_UNKNOWN_OPCODE;
+    /* All of the tasks was read: the workers may have others. */
+    tg_back(w, together ? w.lane == 0 : have, worker | count << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER, 0);
+    bool again = have && result == TG_WORKED_REQUEUE;
     bool done = have && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE);
+    uint32_t agains = tg_warp_ballot(again);
+    if (agains) {
+        uint32_t kept = tg_with_status(t.kept, TG_SLOT_REQUEUE);
+        if (again) {
+            p->kept[t.slot] = kept;
+            /* S4 relaxed: a host that sees it reads nothing behind it. */
+            tg_sys_store_relaxed_u32(&p->ring[t.slot].status, TG_SLOT_REQUEUE);
+        }
+        if (w.lane == 0)
+            tg_bump_relaxed_u64(&p->counts->requeues, tg_bits(agains));
+        tg_push(w, again, t.slot, kept);
+    }
     if (done)
         tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
     tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, result == TG_WORKED_TOLD,
            wrote);
-    for (uint32_t m = tg_warp_ballot(have && result == TG_WORKED_REQUEUE); m; m &= m - 1) {
-        if (w->lane == tg_levels_first(m)) {
-            tg_bump_relaxed_u64(&p->counts->requeues, 1);
-            p->kept[t.slot] = tg_with_status(t.kept, TG_SLOT_REQUEUE);
-            tg_sys_store_release_u32(&p->ring[t.slot].status, TG_SLOT_REQUEUE); /* S4 */
-            tg_push(t.slot);
-        }
-        tg_warp_sync();
-    }
 }
 
-/* Takes in what workers have finished. */
-TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
+/* Takes in what workers have finished. Returns how many tasks. */
+TG_DEVICE uint32_t tg_collect(struct tg_warp w)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    if (s->idle_count == p->workers)
-        return 0;
-    uint64_t at = s->finished_head + w->lane;
+    uint64_t at = s->finished_head + w.lane;
     /* Q4 acquire: the answer behind the cell; pairs with Q3. */
     uint32_t cell = tg_load_acquire_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)]);
-    uint32_t fresh = tg_warp_ballot(((cell ^ tg_cell_lap(at, p->finished_shift)) & 1u << 31) == 0);
-    uint32_t n = ~fresh ? tg_levels_first(~fresh) : TG_LANES;
-    n = n < TG_COLLECT_MOST ? n : TG_COLLECT_MOST;
-    for (uint32_t i = 0; i < n; i++)
-        tg_task_finished(w, tg_warp_shfl(cell, i) & ~(1u << 31));
+    uint32_t stale = tg_warp_ballot(((cell ^ tg_cell_lap(at, p->finished_shift)) & 1u << 31) != 0);
+    uint32_t many = tg_warp_ballot((cell & TG_FINISHED_ALONE) == 0);
+    uint32_t n = stale ? tg_levels_first(stale) : TG_LANES;
+    uint32_t alone = many ? tg_levels_first(many) : TG_LANES;
+    if (n == 0)
+        return 0;
+    uint32_t worker = cell & (TG_FINISHED_ALONE - 1u);
+    if (alone == 0) {
+        n = 1;
+        tg_tasks_finished(w, tg_warp_shfl(worker, 0), 1, true);
+    } else {
+        n = n < alone ? n : alone;
+        tg_tasks_finished(w, w.lane < n ? worker : 0, n, false);
+    }
     tg_warp_sync();
-    if (w->lane == 0)
+    if (w.lane == 0) {
         s->finished_head += n;
+        s->tasks_ended += n;
+    }
     tg_warp_sync();
     return n;
 }
 
-TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
+/* Many NOPs of one level and tenant: what tg_run_mixed does, without what they do not need. */
+TG_DEVICE void tg_end_nops(struct tg_warp w, uint32_t n, uint32_t slot, uint32_t kept)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    uint32_t *word = (uint32_t *)(void *)s;
-    for (uint32_t i = w->lane; i < sizeof(*s) / sizeof(uint32_t); i += TG_LANES)
-        word[i] = 0;
+    bool have = w.lane < n;
+    if (have) /* S3 relaxed: they have no effects */
+        tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
+    uint32_t of = tg_warp_shfl(kept, 0);
+    struct tg_counts *c = p->counts;
+    uint64_t *count = w.lane == 0   ? &c->level_claims[tg_level_of(of)]
+                      : w.lane == 1 ? &c->tenant_claims[tg_tenant_of(of)]
+                      : w.lane == 2 ? &c->executions[TG_OP_NOP]
+                      : w.lane == 3 ? &c->level_done[tg_level_of(of)]
+                      : w.lane == 4 ? &c->tenant_done[tg_tenant_of(of)]
+                                    : &c->done;
+    if (w.lane < 6) /* C4 */
+        tg_bump_relaxed_u64(count, n);
+    tg_free(w, have, slot, tg_with_status(kept, TG_SLOT_DONE));
+    if (w.lane == 0)
+        s->unposted += n;
+    if (s->freed_count > p->free_batch)
+        tg_free_flush(w);
+}
+
+/* Runs and ends what the decider passed, up to 32 of n. */
+TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t at = s->settled;
+    n = n < TG_LANES ? n : TG_LANES;
+    bool have = w.lane < n;
+    uint64_t cell = have ? s->pass[(at + w.lane) & (TG_PASS - 1u)] : 0;
+    uint32_t slot = (uint32_t)cell & TG_ENTRY_SLOT;
+    uint32_t kept = (uint32_t)(cell >> 32);
+    bool told = ((uint32_t)cell & TG_PASS_TOLD) != 0;
+    bool ordered = ((uint32_t)cell & TG_PASS_ORDERED) != 0;
     tg_warp_sync();
-    if (w->lane == 0) {
-        s->warm = TG_LINE_RINGS; /* none */
+    if (w.lane == 0)
+        tg_block_store_release_u32(&s->pass_taken, at + n); /* B7 */
+    uint32_t same = tg_warp_shfl(kept & ~(TG_KEPT_STATUS | TG_KEPT_COUNTED), 0);
+    bool nop = have && !told && !ordered && (kept & ~(TG_KEPT_STATUS | TG_KEPT_COUNTED)) == same &&
+               tg_kind_of(kept) == TG_OP_NOP && !(kept & (TG_KEPT_BATCHED | TG_KEPT_SAMPLED));
+    if (tg_bits(tg_warp_ballot(nop)) == n) {
+        tg_end_nops(w, n, slot, kept);
+    } else {
+        struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), tg_class_of(kept), kept, have};
+        tg_run_mixed(w, t, told, ordered);
+    }
+    tg_warp_sync();
+    if (w.lane == 0)
+        tg_block_store_release_u32(&s->settled, at + n); /* H1 */
+    tg_warp_sync();
+}
+
+/* The decider's until it lets go. */
+TG_DEVICE void tg_stand_still(struct tg_warp w, uint32_t turn)
+{
+    struct tg_shared *s = tg_state();
+    if (w.lane == 0)
+        tg_block_store_release_u32(&s->held, turn); /* H1 */
+    tg_warp_sync();
+    while (tg_heard(w, &s->hold) == turn && !tg_heard(w, &s->leaving)) /* H2 */
+        tg_warp_idle();
+}
+
+TG_DEVICE void tg_ender(uint32_t lane)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_warp w = {lane, TG_ENDER};
+    for (uint32_t looks = 0;;) {
+        uint32_t turn = tg_heard(w, &s->hold);                   /* H2 */
+        uint32_t n = tg_heard(w, &s->passed) - s->settled;       /* B6 */
+        uint32_t given = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->tasks_given) : 0, 0); /* H3 */
+        uint32_t collected = 0;
+        if (n)
+            tg_end_passed(w, n);
+        if (given != s->tasks_ended)
+            collected = tg_collect(w);
+        if (s->unposted >= TG_POST_EVERY)
+            tg_counts_publish(w, false);
+        if (n || collected) {
+            looks = 0;
+        } else if (turn & 1u) { /* and nothing was passed before it */
+            tg_stand_still(w, turn);
+            if (tg_heard(w, &s->leaving)) /* H2 */
+                return;
+            looks = 0; /* slots may have ended meanwhile */
+        } else {
+            tg_warp_idle();
+            looks = looks + 1 ? looks + 1 : looks;
+            if (looks == (p->free_batch < TG_FEW_SLOTS ? 1 : TG_ENDS_UNTIL_FREE))
+                tg_free_flush(w);
+            if (looks % TG_ENDS_UNTIL_POST == 0 && s->unposted)
+                tg_counts_publish(w, false);
+            if (looks > TG_LOOKS_UNTIL_NAP)
+                tg_device_pause(TG_NAP_NS);
+        }
+    }
+}
+
+TG_DEVICE void tg_dispatcher_start(struct tg_warp w)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    if (w.lane == 0) {
         s->started = tg_device_ns();
         s->idle_count = p->workers;
         tg_authority_read(p, s);
     }
-    for (uint32_t i = w->lane; i < p->workers; i += TG_LANES)
+    for (uint32_t i = w.lane; i < p->workers; i += TG_LANES)
         s->idle[i] = (uint16_t)(p->workers - 1 - i);
     tg_warp_sync();
     /* A1 acquire: blocks count themselves in; the host gives up on us after a while (device.c). */
     while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0)
         if (p->limit_ns && tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0))
             break;
-    if (w->lane == 0)
+    if (w.lane == 0)
         tg_sys_store_release_u32(&p->answers->arrived, 1); /* N5 */
 }
 
-TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
+/* The ender is held. */
+TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp w, uint32_t why)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
+    if (w.lane == 0)
+        tg_block_store_release_u32(&s->leaving, 1); /* H1 */
+    tg_warp_sync();
+    while (!tg_heard(w, &s->poller_left)) /* H2 */
+        tg_warp_idle();
     if (why == TG_LEFT_DRAINED)
         tg_hand_back_all(w);
     tg_free_flush(w);
     tg_counts_publish(w, true);
-    for (uint32_t i = w->lane; i < p->workers; i += TG_LANES)
+    for (uint32_t i = w.lane; i < p->workers; i += TG_LANES)
         tg_store_release_u32(&p->tasks[i].seq, TG_TASK_LEAVE); /* Q1 */
-    if (w->lane < TG_LINE_RINGS)
-        tg_sys_store_relaxed_u64(&p->answers->consumed[w->lane], s->position[w->lane]);
+    if (w.lane < TG_LINE_RINGS)
+        tg_sys_store_relaxed_u64(&p->answers->consumed[w.lane], s->position[w.lane]);
     tg_warp_sync();
-    if (w->lane == 0)
+    if (w.lane == 0)
         tg_sys_store_release_u32(&p->answers->left, 1 + why); /* N5 */
 }
 
-/* After a look and a round without anything. True: it is over. */
-TG_DEVICE bool tg_idle(struct tg_warp *w, uint32_t looks)
+/* Nothing came and nothing could be claimed for so many looks; the poller had counted LOOKS at the last news.
+ * True: it is over. */
+TG_DEVICE bool tg_idle(struct tg_warp w, uint32_t looks, uint32_t since)
 {
-    const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    if (s->draining && s->flights == 0 && looks >= 2) {
-        tg_dispatcher_leave(w, TG_LEFT_DRAINED);
-        return true;
+    if (s->draining && s->flights == 0 && looks >= 2 &&
+        tg_heard(w, &s->looks) - since > TG_LOOKS_UNTIL_LEAVE) { /* H2 */
+        uint32_t queued = s->queued;
+        tg_hold(w);
+        if (s->queued == queued && tg_listen(w).lanes == 0) {
+            tg_dispatcher_leave(w, TG_LEFT_DRAINED);
+            return true;
+        }
+        tg_let_go(w);
     }
     tg_warp_idle();
-    /* While a worker is being waited for, its end is likely next: later then. */
-    uint32_t patience = s->flights ? 4 * TG_LOOKS_UNTIL_IDLE : TG_LOOKS_UNTIL_IDLE;
-    if (p->free_batch < TG_FEW_SLOTS)
-        patience = 1; /* somebody waits for the very slot */
-    if (looks == patience)
-        tg_free_flush(w);
-    if (looks % TG_LOOKS_UNTIL_POST == 0 && s->unposted)
-        tg_counts_publish(w, false);
-    if (looks > TG_LOOKS_UNTIL_PAUSE)
-        tg_device_pause(p->poll_pause_ns);
+    if (looks > TG_LOOKS_UNTIL_NAP)
+        tg_device_pause(TG_NAP_NS);
     return false;
 }
 
-TG_DEVICE void tg_dispatcher(uint32_t lane)
+TG_DEVICE void tg_decider(uint32_t lane)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    struct tg_warp warp = {lane};
-    struct tg_warp *w = &warp;
+    struct tg_warp w = {lane, TG_DECIDER};
+    uint32_t since = 0;
     tg_dispatcher_start(w);
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
-        struct tg_found found = tg_poll(w, TG_LINE_RINGS);
-        uint32_t news = found.lines;
-        if (found.commanded)
-            tg_command(w, found.line);
-        uint32_t collected = tg_collect(w);
-        news += collected;
-        if (collected && s->queued) {
-            /* That took a while: look again before the round, so that what is urgent waits for one of both.
-             */
-            struct tg_found again = tg_poll(w, TG_LINE_RINGS);
-            news += again.lines;
-            if (again.commanded)
-                tg_command(w, again.line);
+        struct tg_news news = tg_listen(w);
+        uint32_t claimed = 0;
+        if (news.lanes) {
+            tg_take_in(w, &news);
+            if (news.lanes >> TG_NEWS_BACK & 1u)
+                tg_take_back(w, tg_warp_shfl(news.count, TG_NEWS_BACK));
+            if (news.lanes >> TG_NEWS_COMMAND & 1u)
+                tg_command(w);
         }
-        struct tg_taken mine;
-        uint32_t claimed = tg_claim(w, &mine);
-        if (claimed)
-            tg_round(w, &mine);
-        looks = news + claimed ? 0 : looks + 1 ? looks + 1 : looks;
-        if (looks && tg_idle(w, looks))
-            return;
-        if (s->unposted >= TG_POST_EVERY)
-            tg_counts_publish(w, false);
-        if (p->limit_ns && rounds % 256 == 255 &&
+        if (s->queued) {
+            struct tg_taken mine;
+            claimed = tg_claim(w, &mine, p->control_floor ? tg_pass_room(w) : TG_LANES);
+            if (claimed)
+                tg_round(w, &mine);
+        }
+        if (news.lanes || claimed) {
+            looks = 0;
+            if (s->draining)
+                since = tg_heard(w, &s->looks); /* H2 */
+        } else {
+            looks = looks + 1 ? looks + 1 : looks;
+            if (tg_idle(w, looks, since))
+                return;
+        }
+        if (p->limit_ns && rounds % 4096 == 4095 &&
             tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0)) {
+            tg_hold(w);
             tg_dispatcher_leave(w, TG_LEFT_LIMIT);
             return;
         }
     }
 }
 
+/* All warps of the dispatcher's block, once: its state. A barrier of the block follows. */
+TG_DEVICE void tg_block_start(struct tg_shared *s, uint32_t thread, uint32_t threads)
+{
+    uint32_t *word = (uint32_t *)(void *)s;
+    for (uint32_t i = thread; i < sizeof(*s) / sizeof(uint32_t); i += threads)
+        word[i] = 0;
+}
+
+/* A warp of the dispatcher's block. */
+TG_DEVICE void tg_dispatcher(uint32_t role, uint32_t lane)
+{
+    if (role == TG_DECIDER)
+        tg_decider(lane);
+    else if (role == TG_POLLER)
+        tg_poller(lane);
+    else if (role == TG_ENDER)
+        tg_ender(lane);
+}
+
 /* One item on this lane (or, for a whole warp, on all lanes with the same arguments). */
 TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, uint32_t i, uint32_t lane,
-                       bool whole, bool alone)
+                       bool whole, bool alone, uint32_t opcode)
 {
     struct tg_device_op op;
     uint32_t slot = task->slot[i];
     uint32_t kept = task->kept[i];
     tg_args_of(alone ? task->line : p->items[slot].word, op.args);
-    op.opcode = p->opcode_of[tg_kind_of(kept)];
+    op.opcode = opcode;
     op.tenant = tg_tenant_of(kept);
     op.priority = tg_level_of(kept);
     op.slot = slot;
@@ -253,12 +397,13 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
                                                : TG_WORKED_FAULT;
     if (result == TG_WORKED_TOLD && (op.word[0] != TG_NO_WORD || p->control_floor == 0))
         result = TG_WORKED_DONE;
-    for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
-        tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
+    if (result == TG_WORKED_TOLD) /* before the rest, so that the release has nothing of ours to wait for */
+        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
+    else
+        for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+            tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
     tg_store_relaxed_u32(&task->result[i], result);
     tg_store_relaxed_u32(&task->detail[i], result == TG_WORKED_UNKNOWN ? op.opcode : (uint32_t)r);
-    if (result == TG_WORKED_TOLD)
-        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
 }
 
 TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
@@ -267,6 +412,8 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
     struct tg_task *task = &p->tasks[number];
     uint64_t start = tg_device_ns();
     uint32_t seen = 0;
+    uint32_t kind = TG_NO_WORD;
+    uint32_t opcode = 0;
     for (uint32_t looks = 0;; looks++) {
         /* Q2 acquire: pairs with Q1. One lane looks. */
         uint32_t seq = tg_warp_shfl(lane == 0 ? tg_load_acquire_u32(&task->seq) : 0, 0);
@@ -285,14 +432,20 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         bool alone = task->count == TG_TASK_ALONE;
         uint32_t count = alone ? 1 : task->count;
         bool whole = count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP;
-        if (whole || lane < count)
-            tg_work(p, task, whole ? 0 : lane, lane, whole, alone);
+        if (whole || lane < count) {
+            uint32_t k = tg_kind_of(task->kept[whole ? 0 : lane]);
+            if (k != kind) { /* a read over the bus, so it is kept; a kind's opcode never changes */
+                kind = k;
+                opcode = p->opcode_of[k];
+            }
+            tg_work(p, task, whole ? 0 : lane, lane, whole, alone, opcode);
+        }
         tg_warp_sync();
         if (lane == 0) {
             uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);
             /* Q3 release: the answer, and that STATUS was stored; pairs with Q4. */
             tg_store_release_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)],
-                                 number | tg_cell_lap(at, p->finished_shift));
+                                 number | (count == 1 ? TG_FINISHED_ALONE : 0) | tg_cell_lap(at, p->finished_shift));
         }
         tg_warp_sync();
     }

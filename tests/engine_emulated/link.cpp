@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend "emulated": the engine's device code (dispatch_main.h) on threads of this process, a warp a
-// thread. For tests where there is no card; it has the opcodes of device_ops.h.
+// The backend "emulated": the engine's device code (dispatch_main.h) on threads of this process: one for
+// the dispatcher's block, whose warps take turns by a seed, and one for each worker warp. For tests where there is no card; it has the opcodes of device_ops.h.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -54,17 +54,20 @@ struct Emulated {
     uint32_t running = 0, next_worker = 0;
 };
 
-void dispatcher_lane(void *argument, uint32_t lane)
+uint64_t next_seed;
+
+void dispatcher_lane(void *argument, uint32_t warp, uint32_t lane)
 {
     (void)argument;
-    tg_dispatcher(lane);
+    tg_dispatcher(warp, lane);
 }
 
 void *dispatcher_thread(void *argument)
 {
     auto *s = static_cast<Emulated *>(argument);
     this_params = &s->params;
-    emulated_warp_run(dispatcher_lane, s);
+    tg_block_start(&this_state, 0, 1);
+    emulated_block_run(TG_ROLES, dispatcher_lane, s, tg_add_relaxed_u64(&next_seed, 1));
     tg_sub_acqrel_u32(&s->running, 1);
     return nullptr;
 }
@@ -74,7 +77,7 @@ struct WorkerLane {
     uint32_t number;
 };
 
-void worker_lane(void *argument, uint32_t lane)
+void worker_lane(void *argument, uint32_t, uint32_t lane)
 {
     auto *w = static_cast<WorkerLane *>(argument);
     tg_worker_warp(w->number, lane);
@@ -85,7 +88,7 @@ void *worker_thread(void *argument)
     auto *s = static_cast<Emulated *>(argument);
     WorkerLane w = {s, tg_add_relaxed_u32(&s->next_worker, 1)};
     this_params = &s->params;
-    emulated_warp_run(worker_lane, &w);
+    emulated_block_run(1, worker_lane, &w, 0);
     return nullptr;
 }
 

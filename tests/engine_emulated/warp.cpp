@@ -18,16 +18,29 @@ constexpr size_t stack_bytes = 64 << 10;
 
 enum Operation : uint32_t { op_ballot = 1, op_shfl, op_match, op_sync };
 
+// One switch between warps in so many warp operations of a lane, besides those of idle warps.
+constexpr uint64_t operations_a_switch = 48;
+
+struct Block;
 struct Warp {
+    Block *block;
+    uint32_t number;
     void *context[lanes]; // stack pointers of lanes that do not run
-    void *caller;
     void *stack[lanes];
     bool ended[lanes];
     uint32_t current, live;
     uint32_t phase[lanes];
     // Of this phase and the one before: a lane may be one ahead of another.
     uint32_t value[2][lanes], operation[2][lanes];
-    void (*body)(void *, uint32_t);
+    uint64_t paused; // the block's turn at its last pause
+};
+
+struct Block {
+    Warp *warp[EMULATED_MOST_WARPS]; // those that have not ended
+    uint32_t live;
+    uint64_t seed, turns, idles;
+    void *caller;
+    void (*body)(void *, uint32_t, uint32_t);
     void *argument;
 };
 
@@ -55,6 +68,41 @@ asm(".text\n.globl emulated_switch\nemulated_switch:\n"
 #error "no fibers for this processor"
 #endif
 
+uint64_t random_of(Block *b)
+{
+    b->seed ^= b->seed << 13;
+    b->seed ^= b->seed >> 7;
+    b->seed ^= b->seed << 17;
+    return b->seed;
+}
+
+// The lane stops here until its warp's turn comes again.
+void other_warp(Block *b)
+{
+    Warp *from = self;
+    b->turns++;
+    Warp *to = b->warp[random_of(b) % b->live];
+    if (to == from)
+        return;
+    self = to;
+    emulated_switch(&from->context[from->current], to->context[to->current]);
+}
+
+// The last lane of a warp has ended.
+void end_warp(Warp *w)
+{
+    Block *b = w->block;
+    void *nobody;
+    uint32_t i = 0;
+    while (b->warp[i] != w)
+        i++;
+    b->warp[i] = b->warp[--b->live];
+    if (b->live == 0)
+        emulated_switch(&nobody, b->caller);
+    self = b->warp[0];
+    emulated_switch(&nobody, self->context[self->current]);
+}
+
 void go_on(Warp *w)
 {
     uint32_t from = w->current;
@@ -62,10 +110,8 @@ void go_on(Warp *w)
     do
         to = (to + 1) % lanes;
     while (w->ended[to] && to != from);
-    if (w->ended[to]) {
-        emulated_switch(&w->context[from], w->caller);
-        return;
-    }
+    if (w->ended[to])
+        end_warp(w);
     if (to == from)
         return;
     w->current = to;
@@ -75,7 +121,7 @@ void go_on(Warp *w)
 extern "C" void emulated_lane(void)
 {
     Warp *w = self;
-    w->body(w->argument, w->current);
+    w->block->body(w->block->argument, w->number, w->current);
     w->ended[w->current] = true;
     go_on(w);
     abort();
@@ -89,6 +135,8 @@ const uint32_t *meet(Operation operation, uint32_t value)
     uint32_t phase = w->phase[lane]++ % 2;
     w->value[phase][lane] = value;
     w->operation[phase][lane] = operation;
+    if (w->block->live > 1 && random_of(w->block) % operations_a_switch == 0)
+        other_warp(w->block);
     go_on(w);
     for (uint32_t i = 0; i < lanes; i++) {
         if (w->operation[phase][i] != operation || w->phase[i] < w->phase[lane]) {
@@ -101,11 +149,11 @@ const uint32_t *meet(Operation operation, uint32_t value)
 
 } // namespace
 
-void emulated_warp_run(void (*body)(void *, uint32_t), void *argument)
+static Warp *new_warp(Block *b, uint32_t number)
 {
     Warp *w = static_cast<Warp *>(calloc(1, sizeof(Warp)));
-    w->body = body;
-    w->argument = argument;
+    w->block = b;
+    w->number = number;
     for (uint32_t i = 0; i < lanes; i++) {
         w->stack[i] = aligned_alloc(64, stack_bytes);
         char *top = static_cast<char *>(w->stack[i]) + stack_bytes - 64;
@@ -122,12 +170,27 @@ void emulated_warp_run(void (*body)(void *, uint32_t), void *argument)
 #endif
         w->context[i] = sp;
     }
-    self = w;
-    emulated_switch(&w->caller, w->context[0]);
+    return w;
+}
+
+void emulated_block_run(uint32_t warps, void (*body)(void *, uint32_t, uint32_t), void *argument, uint64_t seed)
+{
+    Block b = {};
+    Warp *all[EMULATED_MOST_WARPS] = {};
+    b.body = body;
+    b.argument = argument;
+    b.seed = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    b.live = warps;
+    for (uint32_t i = 0; i < warps; i++)
+        b.warp[i] = all[i] = new_warp(&b, i);
+    self = all[0];
+    emulated_switch(&b.caller, self->context[0]);
     self = nullptr;
-    for (uint32_t i = 0; i < lanes; i++)
-        free(w->stack[i]);
-    free(w);
+    for (uint32_t i = 0; i < warps; i++) {
+        for (uint32_t k = 0; k < lanes; k++)
+            free(all[i]->stack[k]);
+        free(all[i]);
+    }
 }
 
 uint32_t tg_warp_ballot(bool value)
@@ -175,17 +238,40 @@ uint64_t tg_device_ns(void)
     return static_cast<uint64_t>(ts.tv_sec) * 1000000000u + static_cast<uint64_t>(ts.tv_nsec);
 }
 
+uint32_t tg_device_ticks(void)
+{
+    static thread_local uint32_t ticks;
+    return ticks += 1000; // nobody waits for them
+}
+
+void tg_quarter_load(uint32_t v[4], const uint32_t *from)
+{
+    memcpy(v, from, 16);
+}
+
 void tg_warp_idle(void)
 {
-    if (self->current == 0)
+    Block *b = self->block;
+    if (self->current != 0)
+        return;
+    // A turn of each warp is much work here and a yield may be long on a busy machine.
+    if (b->live == 1 || ++b->idles % 64 == 0)
         sched_yield();
+    other_warp(b);
 }
 
 void tg_device_pause(uint32_t ns)
 {
     if (self && self->current != 0)
         return;
-    if (ns < 300) {
+    if (self && self->block->live > 1) {
+        // The thread pauses when all its warps did, one after the other.
+        Block *b = self->block;
+        self->paused = b->turns;
+        for (uint32_t i = 0; i < b->live; i++)
+            if (b->turns - b->warp[i]->paused > 16)
+                return;
+    } else if (ns < 300) {
         sched_yield();
         return;
     }

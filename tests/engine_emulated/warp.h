@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A warp of 32 lanes on one thread: a fiber a lane, switched at every warp operation. So the engine's device
- * code runs here as it is. An operation that not all lanes reach together is an error of that code and ends
- * the program.
+ * Warps of 32 lanes on one thread: a fiber a lane, switched at every warp operation. So the engine's device
+ * code runs here as it is. An operation that not all lanes of a warp reach together is an error of that code
+ * and ends the program. The warps of a block take turns: where one has nothing to do, and, by a seed, between
+ * any two lanes at a warp operation.
  */
 #ifndef TG_TESTS_EMULATED_WARP_H
 #define TG_TESTS_EMULATED_WARP_H
@@ -9,8 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Runs body(argument, lane) on 32 lanes of the calling thread until all have returned. */
-void emulated_warp_run(void (*body)(void *argument, uint32_t lane), void *argument);
+#define EMULATED_MOST_WARPS 4u
+
+/* Runs body(argument, warp, lane) on 32 lanes of each of so many warps until all have returned. */
+void emulated_block_run(uint32_t warps, void (*body)(void *argument, uint32_t warp, uint32_t lane),
+                        void *argument, uint64_t seed);
 
 /* The operations of cuda_warp.cuh. */
 static inline uint32_t tg_bits(uint32_t mask)
@@ -23,7 +27,9 @@ uint32_t tg_warp_match(uint32_t value);
 void tg_warp_sync(void);
 void tg_shared_or(uint32_t *word, uint32_t bits);
 void tg_quarter_store(uint32_t *to, const uint32_t v[4]);
+void tg_quarter_load(uint32_t v[4], const uint32_t *from);
 uint64_t tg_device_ns(void);
+uint32_t tg_device_ticks(void);
 void tg_warp_idle(void);
 void tg_device_pause(uint32_t ns);
 

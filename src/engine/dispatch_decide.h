@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The decider's way of an item: out of the inbox, by a short way where there is nothing to decide, else
+ * through the queues; then on to the ender, to a worker, or to the host. Part of the dispatcher (dispatch.h).
+ */
+#ifndef TG_ENGINE_DISPATCH_DECIDE_H
+#define TG_ENGINE_DISPATCH_DECIDE_H
+
+#include "engine/dispatch_run.h"
+
+/* What has come, as one look at the words between the warps tells: each lane has its own counters. */
+#define TG_NEWS_COMMAND TG_RING_COMMANDS
+#define TG_NEWS_BACK (TG_LINE_RINGS)
+struct tg_news {
+    uint32_t lanes; /* a bit a level, TG_NEWS_... */
+    uint32_t count; /* in lane i: how many of the i-th */
+};
+
+TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
+{
+    const struct tg_shared *s = tg_state();
+    struct tg_news n = {0, 0};
+    if (w.lane < TG_PRIORITY_LEVELS) /* B2, here and below; B6 */
+        n.count = tg_block_load_acquire_u32(&s->filed[w.lane]) - s->taken[w.lane];
+    else if (w.lane == TG_NEWS_COMMAND)
+        n.count = tg_block_load_acquire_u32(&s->commands_filed) - s->commands_taken;
+    else if (w.lane == TG_NEWS_BACK)
+        n.count = tg_block_load_acquire_u32(&s->back_filed) - s->back_taken;
+    n.lanes = tg_warp_ballot(n.count != 0);
+    tg_warp_sync();
+    return n;
+}
+
+/* The decider has done with so many entries of an inbox. */
+TG_DEVICE void tg_taken_in(struct tg_warp w, uint32_t level, uint32_t n)
+{
+    struct tg_shared *s = tg_state();
+    tg_warp_sync();
+    if (w.lane == 0)
+        tg_block_store_release_u32(&s->taken[level], s->taken[level] + n); /* B3 */
+    tg_warp_sync();
+}
+
+/* Files everything of these levels. */
+TG_DEVICE void tg_file(struct tg_warp w, const struct tg_news *news, uint32_t levels)
+{
+    const struct tg_shared *s = tg_state();
+    for (uint32_t m = levels; m; m &= m - 1) {
+        uint32_t level = tg_levels_first(m);
+        uint32_t count = tg_warp_shfl(news->count, level);
+        for (uint32_t i = 0; i < count; i += TG_LANES) {
+            bool have = i + w.lane < count;
+            uint64_t cell = have ? s->inbox[level][(s->taken[level] + i + w.lane) & (TG_INBOX - 1u)] : 0;
+            tg_queue(w, have, (uint32_t)cell & TG_ENTRY_SLOT, (uint32_t)(cell >> 32));
+        }
+        tg_taken_in(w, level, count);
+    }
+}
+
+/* Has the ender nothing to do, and no worker either? Then observable words are the caller's. */
+TG_DEVICE bool tg_all_settled(struct tg_warp w)
+{
+    struct tg_shared *s = tg_state();
+    return s->flights == 0 && tg_heard(w, &s->settled) == s->passed; /* H2 */
+}
+
+/* A built-in opcode of three arguments. */
+TG_DEVICE bool tg_express_builtin(struct tg_warp w, uint32_t slot, uint32_t kept, const uint32_t *words)
+{
+    const struct tg_device_params *p = tg_params();
+    uint32_t kind = tg_kind_of(kept);
+    uint32_t done = 0;
+    if (kind != TG_OP_NOP && !tg_all_settled(w))
+        return false;
+    if (w.lane == 0) {
+        struct tg_fault fault = {0, 0, 0};
+        uint32_t args[TG_ARGS_PER_SLOT] = {0};
+        for (uint32_t i = 0; i < 3; i++)
+            args[i] = words[1 + i];
+        done = kind == TG_OP_NOP || tg_builtin_alone(kind, args, &fault);
+        if (done && kind == TG_OP_NOP) /* S3 */
+            tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
+        else if (done)
+            tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE);
+    }
+    if (!tg_warp_shfl(done, 0))
+        return false;
+    tg_pass(w, w.lane == 0, slot | TG_PASS_TOLD, kept);
+    return true;
+}
+
+/* An opcode of the image: the line goes into the box of a free worker. */
+TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, const struct tg_line *line)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t worker = s->idle[s->idle_count - 1];
+    struct tg_task *task = &p->tasks[worker];
+    uint32_t seq = s->seq[worker] % 254u + 1u;
+    if (w.lane < TG_LINE_QUARTERS)
+        tg_quarter_store(&task->line[4 * w.lane], &line->word[4 * w.lane]);
+    if (w.lane == 0) {
+        task->slot[0] = slot;
+        task->kept[0] = kept;
+        task->count = TG_TASK_ALONE;
+        tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED); /* S4 */
+    }
+    tg_warp_sync();
+    if (w.lane == 0) {
+        tg_store_release_u32(&task->seq, seq); /* Q1 */
+        p->kept[slot] = kept;
+        tg_bump_relaxed_u64(&p->counts->level_claims[tg_level_of(kept)], 1); /* C4 */
+        tg_bump_relaxed_u64(&p->counts->tenant_claims[tg_tenant_of(kept)], 1);
+        s->seq[worker] = (uint8_t)seq;
+        s->idle_count--;
+        s->flights++;
+        tg_block_store_relaxed_u32(&s->tasks_given, s->tasks_given + 1); /* H3 relaxed: a reason to look */
+    }
+    tg_warp_sync();
+}
+
+/* May the first item of an inbox, and what follows of its tenant, be claimed the moment it comes? Its level
+ * has nothing else, and the rule names that level (E2, E3), so the decision is the one tg_claim would take,
+ * without a queue between. A quota takes the long way. others: levels that have work too, by this look. */
+TG_DEVICE bool tg_may_pass(struct tg_warp w, uint32_t level, uint32_t tenant, uint32_t others,
+                           uint32_t *ret_work)
+{
+    const struct tg_shared *s = tg_state();
+    uint32_t ready = w.lane < TG_PRIORITY_LEVELS ? s->ready[w.lane] & s->allowed : 0;
+    uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
+    *ret_work = tg_warp_ballot(ready != 0) | others | more | 1u << level;
+    return s->ready[level] == 0 && tg_levels_choose(s->levels, *ret_work) == level &&
+           (s->allowed >> tenant & 1u) && s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED &&
+           tg_params()->control_floor != 0;
+}
+
+/* The books of n claims that went a short way. */
+TG_DEVICE void tg_short_books(struct tg_warp w, uint32_t work, uint32_t level, uint32_t tenant, uint32_t n)
+{
+    struct tg_shared *s = tg_state();
+    struct tg_tenant_turn turn = s->turn[level];
+    uint64_t levels = s->levels;
+    tg_tenants_choose(&turn, 1u << tenant, TG_TENANT_FAIRNESS_THRESHOLD);
+    tg_run_length(work, level, 1u << tenant, n, &turn, &levels);
+    tg_warp_sync();
+    if (w.lane == 0) {
+        s->turn[level] = turn;
+        s->levels = levels;
+        tg_claimed(tg_params(), s, level, tenant, n);
+    }
+    tg_warp_sync();
+}
+
+/* One item alone, small and without a fence or a sample, whose line is at hand. */
+TG_DEVICE bool tg_express(struct tg_warp w, uint32_t level, uint32_t others, uint64_t cell, uint32_t room)
+{
+    struct tg_shared *s = tg_state();
+    const struct tg_line *line = &s->first[level];
+    uint32_t slot = (uint32_t)cell & TG_ENTRY_SLOT;
+    uint32_t kept = (uint32_t)(cell >> 32);
+    uint32_t tenant = tg_tenant_of(kept);
+    uint32_t cls = tg_class_of(kept);
+    uint32_t kind = tg_kind_of(kept);
+    uint32_t work;
+    if ((kept & (TG_KEPT_BATCHED | TG_KEPT_SAMPLED)) || !tg_may_pass(w, level, tenant, others, &work))
+        return false;
+    if (cls == TG_CLASS_INLINE) {
+        if (room == 0 || kind >= TG_OP_BATCH_FENCE || kind == TG_OP_MEMCPY ||
+            !tg_express_builtin(w, slot, kept, line->word))
+            return false;
+    } else if ((cls == TG_CLASS_LANE || cls == TG_CLASS_WARP) && s->idle_count != 0) {
+        tg_express_task(w, slot, tg_with_status(kept, TG_SLOT_CLAIMED), line);
+    } else {
+        return false;
+    }
+    tg_short_books(w, work, level, tenant, 1);
+    return true;
+}
+
+/* Many for the ender from one tenant, while nobody else waits. Returns how many. */
+TG_DEVICE uint32_t tg_straight(struct tg_warp w, uint32_t level, uint32_t n, uint32_t room)
+{
+    struct tg_shared *s = tg_state();
+    n = n < room ? n : room;
+    n = n < TG_LANES ? n : TG_LANES;
+    uint64_t cell = w.lane < n ? s->inbox[level][(s->taken[level] + w.lane) & (TG_INBOX - 1u)] : 0;
+    uint32_t kept = (uint32_t)(cell >> 32);
+    uint32_t tenant = tg_tenant_of(tg_warp_shfl(kept, 0));
+    uint32_t other = ~tg_warp_ballot(w.lane < n && tg_tenant_of(kept) == tenant &&
+                                     tg_class_of(kept) == TG_CLASS_INLINE);
+    n = other ? tg_levels_first(other) : TG_LANES;
+    uint32_t work;
+    if (!tg_may_pass(w, level, tenant, 0, &work) || work != 1u << level || n == 0)
+        return 0;
+    tg_pass(w, w.lane < n, (uint32_t)cell & TG_ENTRY_SLOT, kept);
+    tg_short_books(w, work, level, tenant, n);
+    tg_taken_in(w, level, n);
+    return n;
+}
+
+/* Takes in what the poller found. */
+TG_DEVICE void tg_take_in(struct tg_warp w, const struct tg_news *news)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t levels = news->lanes & TG_LEVELS_ALL;
+    if (levels == 0)
+        return;
+    uint32_t level = tg_levels_first(levels);
+    uint32_t count = tg_warp_shfl(news->count, level);
+    uint32_t others = levels & (levels - 1);
+    uint32_t room = tg_pass_room(w);
+    if (count == 1) {
+        uint64_t cell = s->inbox[level][s->taken[level] & (TG_INBOX - 1u)];
+        if (((uint32_t)cell & TG_FILED_HERE) && tg_express(w, level, others, cell, room)) {
+            tg_taken_in(w, level, 1);
+            levels = others;
+        }
+    } else if (others == 0 && s->queued == 0 && room >= TG_LANES / 2) {
+        uint32_t n = tg_straight(w, level, count, room);
+        if (n == count || n == TG_LANES)
+            return; /* the rest is looked at again */
+        struct tg_news rest = *news;
+        rest.count -= n;
+        tg_file(w, &rest, levels);
+        return;
+    }
+    tg_file(w, news, levels);
+}
+
+/* Cancelled items that were still queued: their claim did not happen. The ender is held. */
+TG_DEVICE_CALL void tg_drop_dead(struct tg_warp w, bool dead, const struct tg_taken *t)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t lanes = tg_warp_ballot(dead);
+    if (lanes == 0)
+        return;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        if (w.lane == tg_levels_first(m)) {
+            if (s->quota[t->tenant] < TG_TENANT_QUOTA_UNLIMITED - 1) {
+                s->quota[t->tenant]++;
+                tg_word_store(p, TG_CONTROL_TENANT_QUOTA_BASE + t->tenant, s->quota[t->tenant]);
+                if (tg_tenant_may_claim(p->control[TG_CONTROL_TENANT_MASKS + t->tenant], s->quota[t->tenant]))
+                    s->allowed |= 1u << t->tenant;
+            }
+            if (t->cls == TG_CLASS_HOST)
+                s->credit++;
+            s->dead--;
+        }
+        tg_warp_sync();
+    }
+    bool frees = dead;
+    if (dead && tg_kind_of(t->kept) == TG_OP_BATCH_FENCE && !(t->kept & TG_KEPT_ORPHAN)) {
+        uint32_t args[TG_ARGS_PER_SLOT];
+        tg_args_load(p, t->slot, args);
+        /* Cancelled before its first claim: only then its items are not counted in yet. */
+        if (p->fence_left[t->slot] != 0 || args[0] != 0) {
+            p->fence_left[t->slot] += (t->kept & TG_KEPT_COUNTED) ? 0 : (int32_t)args[0];
+            frees = p->fence_left[t->slot] == 0;
+            if (!frees)
+                p->kept[t->slot] = t->kept | TG_KEPT_ORPHAN;
+        }
+    }
+    tg_free(w, frees, t->slot, t->kept);
+}
+
+TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp w, bool hands, struct tg_taken t, bool together);
+TG_DEVICE_CALL void tg_hand_to_host(struct tg_warp w, bool hands, struct tg_taken t)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t calls = tg_warp_ballot(hands);
+    tg_hand_over(w, hands, &t, TG_SLOT_CLAIMED, &tg_params()->calls, &s->calls_tail);
+    if (w.lane == 0)
+        s->flights += tg_bits(calls);
+    tg_warp_sync();
+}
+
+/* What only the decider may do alone: cancelled items, and bodies that may steer the engine. */
+TG_DEVICE_CALL void tg_round_alone(struct tg_warp w, struct tg_taken t, bool dead, bool runs)
+{
+    tg_hold(w);
+    tg_drop_dead(w, dead, &t);
+    if (tg_warp_ballot(runs)) {
+        t.have = runs;
+        tg_run_mixed(w, t, false, true);
+    }
+    tg_let_go(w);
+}
+
+/* Hands on what tg_claim took. */
+TG_DEVICE void tg_round(struct tg_warp w, const struct tg_taken *t)
+{
+    struct tg_shared *s = tg_state();
+    bool dead = t->have && !(1u << tg_status_of(t->kept) & TG_FROM_CLAIM);
+    bool live = t->have && !dead;
+    bool here = live && t->cls == TG_CLASS_INLINE;
+    bool alone = tg_params()->control_floor == 0;
+    if (tg_warp_ballot(dead || (alone && here)))
+        tg_round_alone(w, *t, dead, alone && here);
+    if (!alone && tg_warp_ballot(here))
+        tg_pass(w, here,
+                t->slot | (here && s->quota[t->tenant] != TG_TENANT_QUOTA_UNLIMITED ? TG_PASS_ORDERED : 0),
+                t->kept);
+    bool out = live && !here;
+    uint32_t outs = tg_warp_ballot(out);
+    if (outs == 0)
+        return;
+    tg_count_claims(w, out, outs, tg_alike(out, outs, t->level * TG_TENANTS + t->tenant), t);
+    if (tg_warp_ballot(out && t->cls == TG_CLASS_HOST))
+        tg_hand_to_host(w, out && t->cls == TG_CLASS_HOST, *t);
+    if (tg_warp_ballot(out && t->cls == TG_CLASS_LANE))
+        tg_hand_to_workers(w, out && t->cls == TG_CLASS_LANE, *t, true);
+    if (tg_warp_ballot(out && t->cls == TG_CLASS_WARP))
+        tg_hand_to_workers(w, out && t->cls == TG_CLASS_WARP, *t, false);
+}
+
+#endif

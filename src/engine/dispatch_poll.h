@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The poller: reads lines over the bus, stores what the device keeps of an item (its line, its state, its
+ * generation), and puts a cell into the inbox of its level. Part of the dispatcher (dispatch.h).
+ *
+ * A look reads the next line of every level and of the command ring, and two more of the level that had lines
+ * last (warm), with one 512-byte read; a look while some level is hot, that is has lines again and again, also
+ * 32 lines of one hot level in turn. Several looks are under way, so that a line waits for a part of the bus's
+ * round trip only, and a stream of lines for none. So a look may have been begun before an earlier one was
+ * taken in: each knows the positions it read, and lines that were taken meanwhile are passed over.
+ */
+#ifndef TG_ENGINE_DISPATCH_POLL_H
+#define TG_ENGINE_DISPATCH_POLL_H
+
+#include "engine/dispatch_pass.h"
+
+#define TG_LOOKS 3u            /* under way */
+#define TG_LOOK_TICKS 600u     /* of the processor's clock between two looks at least, but for a hot level */
+#define TG_LOOKS_UNTIL_PAUSE 4096u /* empty ones before the poller pauses between looks */
+#define TG_NO_LEVEL TG_LINE_RINGS
+
+/* A look under way. */
+struct tg_seen {
+    struct tg_quarter head, run[TG_RUN_LOADS];
+    uint32_t at;    /* the position that this lane's HEAD was read at */
+    uint32_t warm;  /* of lanes 24 .. 31 */
+    uint32_t level; /* of RUN; TG_NO_LEVEL: none */
+    uint32_t from;  /* its first position */
+};
+
+/* What the poller knows of the rings; masks of levels. */
+struct tg_poll {
+    uint32_t warm;   /* had lines last */
+    uint32_t streak; /* had a line in its last look */
+    uint32_t hot;    /* is read by runs */
+    uint32_t full;   /* its last run was whole: the next one goes beyond what is under way */
+    uint32_t more;   /* had lines, and no end was seen */
+    uint32_t turn;   /* the level of the last run */
+    uint32_t issued; /* ticks */
+    uint32_t idle;   /* looks without anything */
+};
+
+/* Begins to read this lane's quarter of the line at a position. */
+TG_DEVICE struct tg_quarter tg_load_quarter(const struct tg_device_params *p, uint32_t ring,
+                                            uint32_t position, uint32_t quarter)
+{
+    const struct tg_line *line = &p->lines[ring][position & ((1u << p->line_shift[ring]) - 1u)];
+    struct tg_quarter v;
+    /* N2: one access; pairs with N1 of device_item.c. */
+    tg_sys_load_quarter(&line->word[4 * quarter], v.word);
+    return v;
+}
+
+TG_DEVICE void tg_stage_put(struct tg_stage *t, struct tg_warp w, uint32_t line, const struct tg_quarter *v)
+{
+    tg_quarter_store(t->piece[w.lane & 3u][line].word, v->word);
+}
+
+/* A whole line. True: all its quarters are of that position's lap. */
+TG_DEVICE bool tg_stage_take(const struct tg_stage *t, uint32_t line, uint32_t lap,
+                             struct tg_quarter ret[TG_LINE_QUARTERS])
+{
+    bool ok = true;
+    TG_UNROLL
+    for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++) {
+        tg_quarter_load(ret[q].word, t->piece[q][line].word);
+        ok &= (ret[q].word[0] & TG_LINE_LAP) == lap;
+    }
+    return ok;
+}
+
+/* Is there such a slot and tenant? */
+TG_DEVICE bool tg_line_valid(const struct tg_device_params *p, const struct tg_quarter v[TG_LINE_QUARTERS])
+{
+    return v[0].word[0] >> TG_LINE_VALUE_SHIFT < p->slots &&
+           (v[1].word[0] >> TG_LINE_VALUE_SHIFT & TG_LINE_TENANT) < TG_TENANTS;
+}
+
+/* One lane: what the device keeps of an item, before it is handed to the decider. Returns its cell. */
+TG_DEVICE uint64_t tg_keep_item(const struct tg_device_params *p, uint32_t level,
+                                const struct tg_quarter v[TG_LINE_QUARTERS])
+{
+    uint32_t slot = v[0].word[0] >> TG_LINE_VALUE_SHIFT;
+    uint32_t route = v[1].word[0] >> TG_LINE_VALUE_SHIFT;
+    uint32_t kind = v[3].word[0] >> TG_LINE_VALUE_SHIFT;
+    TG_UNROLL
+    for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
+        tg_quarter_store(&p->items[slot].word[4 * q], v[q].word);
+    uint32_t kept = TG_KEPT_HELD | TG_SLOT_PUBLISHED | level << TG_KEPT_LEVEL_SHIFT |
+                    (route & TG_LINE_TENANT) << TG_KEPT_TENANT_SHIFT |
+                    (route >> TG_LINE_CLASS_SHIFT & TG_LINE_CLASS) << TG_KEPT_CLASS_SHIFT |
+                    kind << TG_KEPT_KIND_SHIFT | (route & TG_LINE_BATCHED ? TG_KEPT_BATCHED : 0) |
+                    (route & TG_LINE_SAMPLED ? TG_KEPT_SAMPLED : 0);
+    p->kept[slot] = kept;
+    tg_bump_relaxed_u64(&p->generation[slot], 1); /* as the publisher counted: T1 */
+    if (route & TG_LINE_SAMPLED)
+        p->stamp[slot] = tg_device_ns();
+    return tg_cell(slot, kept);
+}
+
+/* Begins a look. */
+TG_DEVICE void tg_look(struct tg_warp w, struct tg_poll *o, struct tg_seen *v)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t group = w.lane >> 2;
+    uint32_t ring = group < TG_LINE_RINGS ? group : o->warm;
+    v->warm = o->warm;
+    v->at = 0;
+    v->head.word[0] = 0; /* of no lap */
+    if (ring < TG_LINE_RINGS) {
+        v->at = (uint32_t)s->position[ring] + (group < TG_LINE_RINGS ? 0 : group - TG_LINE_RINGS + 1);
+        v->head = tg_load_quarter(p, ring, v->at, w.lane & 3u);
+    }
+    /* B4 relaxed: whether it is worth a look. */
+    bool room = w.lane < TG_PRIORITY_LEVELS &&
+                TG_INBOX - (s->filed[w.lane] - tg_block_load_relaxed_u32(&s->taken[w.lane])) >= TG_RUN_LINES;
+    uint32_t ready = o->hot ? tg_warp_ballot(room) & o->hot : 0;
+    v->level = TG_NO_LEVEL;
+    v->from = 0;
+    if (ready == 0)
+        return;
+    uint32_t after = ready & ~((2u << o->turn) - 1u);
+    uint32_t level = tg_levels_first(after ? after : ready);
+    uint32_t from = o->full >> level & 1u ? s->ahead[level] : (uint32_t)s->position[level];
+    TG_UNROLL
+    for (uint32_t j = 0; j < TG_RUN_LOADS; j++)
+        v->run[j] = tg_load_quarter(p, level, from + 8 * j + group, w.lane & 3u);
+    v->level = o->turn = level;
+    v->from = from;
+    tg_warp_sync();
+    if (w.lane == 0)
+        s->ahead[level] = from + TG_RUN_LINES;
+    tg_warp_sync();
+}
+
+/* Takes in the lines of a look at the rings' heads. Returns how many. */
+TG_DEVICE uint32_t tg_take_heads(struct tg_warp w, struct tg_poll *o, const struct tg_seen *v)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_quarter line[TG_LINE_QUARTERS];
+    bool level = w.lane < TG_PRIORITY_LEVELS;
+    bool extra = w.lane >= TG_LINE_RINGS && w.lane < TG_LINE_RINGS + 2;
+    uint32_t ring = w.lane < TG_LINE_RINGS ? w.lane : extra ? v->warm : TG_LINE_RINGS;
+    uint32_t at = tg_warp_shfl(v->at, 4 * (w.lane & 7u));
+    uint32_t room = 0;
+    bool fresh = false;
+    bool ok = false;
+    tg_stage_put(&s->heads, w, w.lane >> 2, &v->head);
+    tg_warp_sync();
+    if (level) /* B4 */
+        room = TG_INBOX - (s->filed[w.lane] - tg_block_load_acquire_u32(&s->taken[w.lane]));
+    else if (w.lane == TG_RING_COMMANDS)
+        room = 1 - (s->commands_filed - tg_block_load_acquire_u32(&s->commands_taken));
+    if (ring < TG_LINE_RINGS && ring != v->level) {
+        fresh = at == (uint32_t)s->position[ring] + (extra ? w.lane - TG_LINE_RINGS + 1 : 0);
+        ok = tg_stage_take(&s->heads, w.lane, tg_line_lap(at, p->line_shift[ring]), line);
+    }
+    uint32_t miss = tg_warp_ballot(fresh && !ok) & TG_LEVELS_ALL;
+    uint32_t whole = tg_warp_ballot(fresh && ok && (extra || room >= (level ? 3u : 1u)));
+    uint32_t extras = 0;
+    if (v->warm < TG_PRIORITY_LEVELS && (whole >> v->warm & 1u) && (whole >> TG_LINE_RINGS & 1u))
+        extras = whole >> (TG_LINE_RINGS + 1) & 1u ? 2 : 1;
+    o->streak &= ~miss;
+    o->more &= ~miss;
+    o->hot &= ~miss;
+    o->full &= ~miss;
+    uint32_t rings = whole & ((1u << TG_LINE_RINGS) - 1u);
+    if (rings == 0)
+        return 0;
+    bool takes = extra ? w.lane - TG_LINE_RINGS < extras : (rings >> w.lane & 1u) != 0;
+    bool valid = takes && w.lane != TG_RING_COMMANDS && tg_line_valid(p, line);
+    uint32_t valids = tg_warp_ballot(valid);
+    if (valid) {
+        uint32_t index = s->filed[ring];
+        if (extra)
+            index += (valids >> v->warm & 1u) + tg_bits(valids & ((1u << w.lane) - 1u) & (3u << TG_LINE_RINGS));
+        uint64_t cell = tg_keep_item(p, ring, line);
+        if (level && room == TG_INBOX) {
+            /* The decider has nothing of the level in hand, so it does not read FIRST. */
+            TG_UNROLL
+            for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
+                tg_quarter_store(&s->first[w.lane].word[4 * q], line[q].word);
+            cell |= TG_FILED_HERE;
+        }
+        s->inbox[ring][index & (TG_INBOX - 1u)] = cell;
+    } else if (takes && w.lane == TG_RING_COMMANDS) {
+        TG_UNROLL
+        for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
+            tg_quarter_store(&s->command.word[4 * q], line[q].word);
+    }
+    tg_warp_sync();
+    if (w.lane < TG_LINE_RINGS) {
+        uint32_t behind = w.lane == v->warm ? 1 : 0;
+        s->position[w.lane] += (rings >> w.lane & 1u) + behind * extras;
+        uint32_t n = (valids >> w.lane & 1u) + behind * tg_bits(valids >> TG_LINE_RINGS);
+        if (level && n) /* B1 */
+            tg_block_store_release_u32(&s->filed[w.lane], s->filed[w.lane] + n);
+        else if (takes && w.lane == TG_RING_COMMANDS) /* B1 */
+            tg_block_store_release_u32(&s->commands_filed, s->commands_filed + 1);
+    }
+    uint32_t found = rings & TG_LEVELS_ALL;
+    o->hot |= found & o->streak;
+    o->streak |= found;
+    o->more |= found;
+    if (v->warm < TG_PRIORITY_LEVELS && (found >> v->warm & 1u)) {
+        if (extras == 2)
+            o->hot |= 1u << v->warm;
+        else
+            o->more &= ~(1u << v->warm);
+    } else if (found) {
+        o->warm = tg_levels_first(found);
+    }
+    tg_warp_sync();
+    return tg_bits(rings) + extras;
+}
+
+/* Takes in the lines of a look at many of one level. Returns how many. */
+TG_DEVICE uint32_t tg_take_run(struct tg_warp w, struct tg_poll *o, const struct tg_seen *v)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_quarter line[TG_LINE_QUARTERS];
+    uint32_t bit = 1u << v->level;
+    uint32_t skip = (uint32_t)s->position[v->level] - v->from; /* lines that were taken meanwhile */
+    if (skip >= TG_RUN_LINES) {
+        if (skip >> 31) /* the look went beyond a gap */
+            o->full &= ~bit;
+        return 0;
+    }
+    TG_UNROLL
+    for (uint32_t j = 0; j < TG_RUN_LOADS; j++)
+        tg_stage_put(&s->run, w, 8 * j + (w.lane >> 2), &v->run[j]);
+    uint32_t room = TG_INBOX - (s->filed[v->level] - tg_heard(w, &s->taken[v->level])); /* B4; and a sync */
+    bool ok = tg_stage_take(&s->run, w.lane, tg_line_lap(v->from + w.lane, p->line_shift[v->level]), line);
+    uint32_t gaps = ~tg_warp_ballot(ok) >> skip;
+    uint32_t most = TG_RUN_LINES - skip;
+    uint32_t lines = gaps ? tg_levels_first(gaps) : most;
+    lines = lines < most ? lines : most;
+    bool end = lines < most;
+    if (lines > room) {
+        lines = room;
+        end = false;
+    }
+    bool takes = w.lane >= skip && w.lane < skip + lines;
+    bool valid = takes && tg_line_valid(p, line);
+    uint32_t valids = tg_warp_ballot(valid);
+    uint32_t filed = s->filed[v->level];
+    if (valid)
+        s->inbox[v->level][(filed + tg_rank(w, valids)) & (TG_INBOX - 1u)] = tg_keep_item(p, v->level, line);
+    tg_warp_sync();
+    if (w.lane == 0) {
+        s->position[v->level] += lines;
+        tg_block_store_release_u32(&s->filed[v->level], filed + tg_bits(valids)); /* B1 */
+    }
+    tg_warp_sync();
+    o->more = end ? o->more & ~bit : o->more | bit;
+    o->full = lines == most ? o->full | bit : o->full & ~bit;
+    if (end && lines == 0) {
+        o->hot &= ~bit;
+        o->streak &= ~bit;
+    }
+    return lines;
+}
+
+TG_DEVICE void tg_poller(uint32_t lane)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_warp w = {lane, TG_POLLER};
+    struct tg_poll o = {TG_NO_LEVEL, 0, 0, 0, 0, 0, 0, 0};
+    struct tg_seen seen[TG_LOOKS];
+    TG_UNROLL
+    for (uint32_t j = 0; j < TG_LOOKS; j++)
+        tg_look(w, &o, &seen[j]);
+    for (uint32_t more = 0;;) {
+        TG_UNROLL
+        for (uint32_t j = 0; j < TG_LOOKS; j++) {
+            uint32_t found = tg_take_heads(w, &o, &seen[j]);
+            if (seen[j].level != TG_NO_LEVEL)
+                found += tg_take_run(w, &o, &seen[j]);
+            if (w.lane == 0 && more != o.more)
+                tg_block_store_relaxed_u32(&s->more, o.more); /* B9 */
+            more = o.more;
+            if (w.lane == 0) /* H1: what it found, and that there was nothing else */
+                tg_block_store_release_u32(&s->looks, s->looks + 1);
+            o.idle = found ? 0 : o.idle < TG_LOOKS_UNTIL_PAUSE ? o.idle + 1 : o.idle;
+            if (o.hot == 0 && w.lane == 0)
+                while (tg_device_ticks() - o.issued < TG_LOOK_TICKS)
+                    ;
+            tg_warp_sync();
+            o.issued = tg_device_ticks();
+            tg_look(w, &o, &seen[j]);
+        }
+        if (tg_heard(w, &s->leaving)) /* H2 */
+            break;
+        if (o.idle)
+            tg_warp_idle();
+        if (o.idle >= TG_LOOKS_UNTIL_PAUSE)
+            tg_device_pause(p->poll_pause_ns);
+    }
+    if (w.lane == 0)
+        tg_block_store_release_u32(&s->poller_left, 1); /* H1 */
+}
+
+#endif
