@@ -122,6 +122,14 @@ TG_HD static inline void tg_block_store_relaxed_u32(uint32_t *p, uint32_t v)
 {
     asm volatile("st.relaxed.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
+/* Behind this warp's earlier accesses to shared memory alone (a warp barrier lies between those of other lanes
+ * and this). A release would also wait for what the warp has under way elsewhere, loads over the bus among it,
+ * a microsecond or more. What is assumed: a processor does the accesses of one warp to its shared memory in
+ * their order. */
+TG_HD static inline void tg_block_store_behind_u32(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.relaxed.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
 TG_HD static inline void tg_block_store_release_u32(uint32_t *p, uint32_t v)
 {
     asm volatile("st.release.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
@@ -305,6 +313,10 @@ TG_HD static inline uint32_t tg_block_load_acquire_u32(const uint32_t *p)
 TG_HD static inline void tg_block_store_relaxed_u32(uint32_t *p, uint32_t v)
 {
     tg_store_relaxed_u32(p, v);
+}
+TG_HD static inline void tg_block_store_behind_u32(uint32_t *p, uint32_t v)
+{
+    tg_store_release_u32(p, v);
 }
 TG_HD static inline void tg_block_store_release_u32(uint32_t *p, uint32_t v)
 {

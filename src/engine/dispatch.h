@@ -71,6 +71,7 @@ struct tg_shared {
     /* The ender's; the decider's while it holds the ender. */
     uint64_t free_tail[TG_PRIORITY_LEVELS], io_tail, samples, finished_head, log_dropped, outside_faults;
     uint32_t unposted, cursor, freed_count, tasks_ended;
+    uint32_t ended; /* entries of PASS */
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
     struct tg_counts posted;
     /* The poller's. */

@@ -35,20 +35,6 @@ TG_DEVICE struct tg_taken tg_held(const struct tg_device_params *p, uint32_t slo
     return t;
 }
 
-/* The same for a slot that the poller may be filing: one lane reads for all. */
-TG_DEVICE struct tg_taken tg_told(struct tg_warp w, uint32_t slot)
-{
-    uint32_t kept = tg_warp_shfl(w.lane == 0 ? tg_params()->kept[slot] : 0, 0);
-    struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), tg_class_of(kept), kept, true};
-    return t;
-}
-
-TG_DEVICE bool tg_is_use(struct tg_warp w, uint32_t slot, uint64_t generation)
-{
-    bool same = w.lane == 0 && tg_load_relaxed_u64(&tg_params()->generation[slot]) == generation;
-    return tg_warp_shfl(same ? 1u : 0u, 0) != 0;
-}
-
 /* Takes cancelled items off the head of a queue whose tenant may not claim: nobody else comes by. */
 TG_DEVICE void tg_prune(struct tg_warp w, uint32_t level, uint32_t tenant)
 {
@@ -82,28 +68,22 @@ TG_DEVICE bool tg_await_line(struct tg_warp w, uint32_t slot, uint64_t generatio
 {
     struct tg_shared *s = tg_state();
     uint32_t seen = tg_heard(w, &s->looks); /* H2 */
-    for (bool there = false;;) {
+    for (;;) {
         struct tg_news news = tg_listen(w);
         uint32_t levels = news.lanes & TG_LEVELS_ALL;
         tg_file(w, &news, levels);
-        if (there)
-            return true;
-        there = tg_warp_shfl(
+        bool there = tg_warp_shfl(
                     w.lane == 0 && tg_load_relaxed_u64(&tg_params()->generation[slot]) >= generation ? 1u : 0u,
                     0) != 0;
+        if (there)
+            return true;
         uint32_t now = tg_heard(w, &s->looks); /* H2 */
         uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
-        if (there) {
-            /* It may lie in an inbox: what a look found is filed before the look is counted. */
-            while (tg_heard(w, &s->looks) == now)
-                tg_warp_idle();
-        } else if (levels || more) {
+        if (levels || more)
             seen = now;
-        } else if (now - seen > TG_LOOKS_FOR_LINE) {
+        else if (now - seen > TG_LOOKS_FOR_LINE)
             return false;
-        } else {
-            tg_warp_idle();
-        }
+        tg_warp_idle();
     }
 }
 
@@ -115,12 +95,9 @@ TG_DEVICE_CALL int32_t tg_do_cancel(struct tg_warp w, uint32_t slot, uint64_t ge
     /* The item's line was written before this command's, but one look reads the rings in no order. */
     if (!tg_await_line(w, slot, generation))
         return TG_SAYS_ALREADY; /* no such item */
-    struct tg_taken t = tg_told(w, slot);
+    struct tg_taken t = tg_held(p, slot);
     uint32_t status = tg_status_of(t.kept);
-    /* A later use may just be filed: its KEPT is stored, and its generation before the next look is counted. */
-    for (uint32_t now = tg_heard(w, &tg_state()->looks); tg_heard(w, &tg_state()->looks) == now;)
-        tg_warp_idle();
-    if (!tg_is_use(w, slot, generation))
+    if (tg_load_relaxed_u64(&p->generation[slot]) != generation)
         return TG_SAYS_ALREADY;
     if (status == TG_SLOT_CLAIMED)
         return TG_SAYS_BUSY;
@@ -204,8 +181,9 @@ TG_DEVICE_CALL int32_t tg_do_io(struct tg_warp w, uint32_t slot, uint64_t genera
 {
     if (slot >= tg_params()->slots)
         return TG_SAYS_INVALID;
-    struct tg_taken t = tg_told(w, slot);
-    if (tg_status_of(t.kept) != TG_SLOT_WAIT_IO || !tg_is_use(w, slot, generation))
+    struct tg_taken t = tg_held(tg_params(), slot);
+    if (tg_status_of(t.kept) != TG_SLOT_WAIT_IO ||
+        tg_load_relaxed_u64(&tg_params()->generation[slot]) != generation)
         return TG_SAYS_ALREADY;
     tg_warp_sync();
     if (error == 0) {

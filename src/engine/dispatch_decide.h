@@ -11,6 +11,8 @@
 /* What has come, as one look at the words between the warps tells: each lane has its own counters. */
 #define TG_NEWS_COMMAND TG_RING_COMMANDS
 #define TG_NEWS_BACK (TG_LINE_RINGS)
+#define TG_NEWS_PASSED (TG_LINE_RINGS + 1u) /* COUNT alone: entries in PASS */
+#define TG_NEWS_MORE (TG_LINE_RINGS + 2u)   /* ... the mask MORE */
 struct tg_news {
     uint32_t lanes; /* a bit a level, TG_NEWS_... */
     uint32_t count; /* in lane i: how many of the i-th */
@@ -26,7 +28,11 @@ TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
         n.count = tg_block_load_acquire_u32(&s->commands_filed) - s->commands_taken;
     else if (w.lane == TG_NEWS_BACK)
         n.count = tg_block_load_acquire_u32(&s->back_filed) - s->back_taken;
-    n.lanes = tg_warp_ballot(n.count != 0);
+    else if (w.lane == TG_NEWS_PASSED)
+        n.count = s->passed - tg_block_load_acquire_u32(&s->pass_taken); /* B8 */
+    else if (w.lane == TG_NEWS_MORE)
+        n.count = tg_block_load_relaxed_u32(&s->more); /* B9 */
+    n.lanes = tg_warp_ballot(n.count != 0) & ((2u << TG_NEWS_BACK) - 1u);
     tg_warp_sync();
     return n;
 }
@@ -37,13 +43,24 @@ TG_DEVICE void tg_taken_in(struct tg_warp w, uint32_t level, uint32_t n)
     struct tg_shared *s = tg_state();
     tg_warp_sync();
     if (w.lane == 0)
-        tg_block_store_release_u32(&s->taken[level], s->taken[level] + n); /* B3 */
+        tg_block_store_behind_u32(&s->taken[level], s->taken[level] + n); /* B3 */
     tg_warp_sync();
+}
+
+/* The first entry of an inbox may have its line in FIRST: who runs the item later finds it in ITEMS. low: the
+ * low half of lane 0's cell. */
+TG_DEVICE void tg_keep_first(struct tg_warp w, uint32_t level, uint32_t low)
+{
+    low = tg_warp_shfl(low, 0);
+    if ((low & TG_FILED_HERE) && w.lane < TG_LINE_QUARTERS)
+        tg_quarter_store(&tg_params()->items[low & TG_ENTRY_SLOT].word[4 * w.lane],
+                         &tg_state()->first[level].word[4 * w.lane]);
 }
 
 /* Files everything of these levels. */
 TG_DEVICE void tg_file(struct tg_warp w, const struct tg_news *news, uint32_t levels)
 {
+    const struct tg_device_params *p = tg_params();
     const struct tg_shared *s = tg_state();
     for (uint32_t m = levels; m; m &= m - 1) {
         uint32_t level = tg_levels_first(m);
@@ -51,7 +68,17 @@ TG_DEVICE void tg_file(struct tg_warp w, const struct tg_news *news, uint32_t le
         for (uint32_t i = 0; i < count; i += TG_LANES) {
             bool have = i + w.lane < count;
             uint64_t cell = have ? s->inbox[level][(s->taken[level] + i + w.lane) & (TG_INBOX - 1u)] : 0;
-            tg_queue(w, have, (uint32_t)cell & TG_ENTRY_SLOT, (uint32_t)(cell >> 32));
+            uint32_t slot = (uint32_t)cell & TG_ENTRY_SLOT;
+            uint32_t kept = (uint32_t)(cell >> 32);
+            if (i == 0)
+                tg_keep_first(w, level, (uint32_t)cell);
+            if (have) {
+                p->kept[slot] = kept;
+                tg_bump_relaxed_u64(&p->generation[slot], 1); /* as the publisher counted: T1 */
+                if (kept & TG_KEPT_SAMPLED)
+                    p->stamp[slot] = tg_device_ns();
+            }
+            tg_queue(w, have, slot, kept);
         }
         tg_taken_in(w, level, count);
     }
@@ -85,7 +112,7 @@ TG_DEVICE bool tg_express_builtin(struct tg_warp w, uint32_t slot, uint32_t kept
     }
     if (!tg_warp_shfl(done, 0))
         return false;
-    tg_pass(w, w.lane == 0, slot | TG_PASS_TOLD, kept);
+    tg_pass(w, w.lane == 0, slot | TG_PASS_TOLD | TG_PASS_FRESH, kept, kind == TG_OP_NOP);
     return true;
 }
 
@@ -103,12 +130,15 @@ TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, c
         task->slot[0] = slot;
         task->kept[0] = kept;
         task->count = TG_TASK_ALONE;
-        tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED); /* S4 */
     }
     tg_warp_sync();
-    if (w.lane == 0) {
+    if (w.lane == 0)
         tg_store_release_u32(&task->seq, seq); /* Q1 */
+    if (w.lane < TG_LINE_QUARTERS) /* for a second run */
+        tg_quarter_store(&p->items[slot].word[4 * w.lane], &line->word[4 * w.lane]);
+    if (w.lane == 0) {
         p->kept[slot] = kept;
+        tg_bump_relaxed_u64(&p->generation[slot], 1); /* T1 */
         tg_bump_relaxed_u64(&p->counts->level_claims[tg_level_of(kept)], 1); /* C4 */
         tg_bump_relaxed_u64(&p->counts->tenant_claims[tg_tenant_of(kept)], 1);
         s->seq[worker] = (uint8_t)seq;
@@ -122,12 +152,12 @@ TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, c
 /* May the first item of an inbox, and what follows of its tenant, be claimed the moment it comes? Its level
  * has nothing else, and the rule names that level (E2, E3), so the decision is the one tg_claim would take,
  * without a queue between. A quota takes the long way. others: levels that have work too, by this look. */
-TG_DEVICE bool tg_may_pass(struct tg_warp w, uint32_t level, uint32_t tenant, uint32_t others,
-                           uint32_t *ret_work)
+TG_DEVICE bool tg_may_pass(struct tg_warp w, const struct tg_news *news, uint32_t level, uint32_t tenant,
+                           uint32_t others, uint32_t *ret_work)
 {
     const struct tg_shared *s = tg_state();
     uint32_t ready = w.lane < TG_PRIORITY_LEVELS ? s->ready[w.lane] & s->allowed : 0;
-    uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
+    uint32_t more = tg_warp_shfl(news->count, TG_NEWS_MORE);
     *ret_work = tg_warp_ballot(ready != 0) | others | more | 1u << level;
     return s->ready[level] == 0 && tg_levels_choose(s->levels, *ret_work) == level &&
            (s->allowed >> tenant & 1u) && s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED &&
@@ -152,7 +182,8 @@ TG_DEVICE void tg_short_books(struct tg_warp w, uint32_t work, uint32_t level, u
 }
 
 /* One item alone, small and without a fence or a sample, whose line is at hand. */
-TG_DEVICE bool tg_express(struct tg_warp w, uint32_t level, uint32_t others, uint64_t cell, uint32_t room)
+TG_DEVICE bool tg_express(struct tg_warp w, const struct tg_news *news, uint32_t level, uint32_t others,
+                          uint64_t cell, uint32_t room)
 {
     struct tg_shared *s = tg_state();
     const struct tg_line *line = &s->first[level];
@@ -162,7 +193,7 @@ TG_DEVICE bool tg_express(struct tg_warp w, uint32_t level, uint32_t others, uin
     uint32_t cls = tg_class_of(kept);
     uint32_t kind = tg_kind_of(kept);
     uint32_t work;
-    if ((kept & (TG_KEPT_BATCHED | TG_KEPT_SAMPLED)) || !tg_may_pass(w, level, tenant, others, &work))
+    if ((kept & (TG_KEPT_BATCHED | TG_KEPT_SAMPLED)) || !tg_may_pass(w, news, level, tenant, others, &work))
         return false;
     if (cls == TG_CLASS_INLINE) {
         if (room == 0 || kind >= TG_OP_BATCH_FENCE || kind == TG_OP_MEMCPY ||
@@ -178,7 +209,8 @@ TG_DEVICE bool tg_express(struct tg_warp w, uint32_t level, uint32_t others, uin
 }
 
 /* Many for the ender from one tenant, while nobody else waits. Returns how many. */
-TG_DEVICE uint32_t tg_straight(struct tg_warp w, uint32_t level, uint32_t n, uint32_t room)
+TG_DEVICE uint32_t tg_straight(struct tg_warp w, const struct tg_news *news, uint32_t level, uint32_t n,
+                               uint32_t room)
 {
     struct tg_shared *s = tg_state();
     n = n < room ? n : room;
@@ -187,12 +219,15 @@ TG_DEVICE uint32_t tg_straight(struct tg_warp w, uint32_t level, uint32_t n, uin
     uint32_t kept = (uint32_t)(cell >> 32);
     uint32_t tenant = tg_tenant_of(tg_warp_shfl(kept, 0));
     uint32_t other = ~tg_warp_ballot(w.lane < n && tg_tenant_of(kept) == tenant &&
-                                     tg_class_of(kept) == TG_CLASS_INLINE);
+                                     tg_class_of(kept) == TG_CLASS_INLINE && !(kept & TG_KEPT_SAMPLED));
     n = other ? tg_levels_first(other) : TG_LANES;
     uint32_t work;
-    if (!tg_may_pass(w, level, tenant, 0, &work) || work != 1u << level || n == 0)
+    if (!tg_may_pass(w, news, level, tenant, 0, &work) || work != 1u << level || n == 0)
         return 0;
-    tg_pass(w, w.lane < n, (uint32_t)cell & TG_ENTRY_SLOT, kept);
+    bool nops = tg_warp_ballot(w.lane < n && (tg_kind_of(kept) != TG_OP_NOP || (kept & TG_KEPT_BATCHED))) == 0;
+    if (!nops)
+        tg_keep_first(w, level, (uint32_t)cell);
+    tg_pass(w, w.lane < n, ((uint32_t)cell & TG_ENTRY_SLOT) | TG_PASS_FRESH, kept, nops);
     tg_short_books(w, work, level, tenant, n);
     tg_taken_in(w, level, n);
     return n;
@@ -208,15 +243,15 @@ TG_DEVICE void tg_take_in(struct tg_warp w, const struct tg_news *news)
     uint32_t level = tg_levels_first(levels);
     uint32_t count = tg_warp_shfl(news->count, level);
     uint32_t others = levels & (levels - 1);
-    uint32_t room = tg_pass_room(w);
+    uint32_t room = TG_PASS - tg_warp_shfl(news->count, TG_NEWS_PASSED);
     if (count == 1) {
         uint64_t cell = s->inbox[level][s->taken[level] & (TG_INBOX - 1u)];
-        if (((uint32_t)cell & TG_FILED_HERE) && tg_express(w, level, others, cell, room)) {
+        if (((uint32_t)cell & TG_FILED_HERE) && tg_express(w, news, level, others, cell, room)) {
             tg_taken_in(w, level, 1);
             levels = others;
         }
     } else if (others == 0 && s->queued == 0 && room >= TG_LANES / 2) {
-        uint32_t n = tg_straight(w, level, count, room);
+        uint32_t n = tg_straight(w, news, level, count, room);
         if (n == count || n == TG_LANES)
             return; /* the rest is looked at again */
         struct tg_news rest = *news;
@@ -300,7 +335,7 @@ TG_DEVICE void tg_round(struct tg_warp w, const struct tg_taken *t)
     if (!alone && tg_warp_ballot(here))
         tg_pass(w, here,
                 t->slot | (here && s->quota[t->tenant] != TG_TENANT_QUOTA_UNLIMITED ? TG_PASS_ORDERED : 0),
-                t->kept);
+                t->kept, false);
     bool out = live && !here;
     uint32_t outs = tg_warp_ballot(out);
     if (outs == 0)

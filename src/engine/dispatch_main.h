@@ -44,7 +44,6 @@ TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp w, bool hands, struct tg_t
     uint32_t seq = s->seq[worker] % 254u + 1u;
     if (hands) {
         p->kept[t.slot] = tg_with_status(t.kept, TG_SLOT_CLAIMED);
-        tg_sys_store_relaxed_u32(&p->ring[t.slot].status, TG_SLOT_CLAIMED); /* S4 */
         task->slot[at] = t.slot;
         task->kept[at] = t.kept;
         if (first)
@@ -174,7 +173,7 @@ TG_DEVICE void tg_end_nops(struct tg_warp w, uint32_t n, uint32_t slot, uint32_t
 TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
 {
     struct tg_shared *s = tg_state();
-    uint32_t at = s->settled;
+    uint32_t at = s->ended;
     n = n < TG_LANES ? n : TG_LANES;
     bool have = w.lane < n;
     uint64_t cell = have ? s->pass[(at + w.lane) & (TG_PASS - 1u)] : 0;
@@ -182,13 +181,15 @@ TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
     uint32_t kept = (uint32_t)(cell >> 32);
     bool told = ((uint32_t)cell & TG_PASS_TOLD) != 0;
     bool ordered = ((uint32_t)cell & TG_PASS_ORDERED) != 0;
-    tg_warp_sync();
-    if (w.lane == 0)
-        tg_block_store_release_u32(&s->pass_taken, at + n); /* B7 */
+    if ((uint32_t)cell & TG_PASS_FRESH)
+        tg_bump_relaxed_u64(&tg_params()->generation[slot], 1); /* as the publisher counted: T1 */
     uint32_t same = tg_warp_shfl(kept & ~(TG_KEPT_STATUS | TG_KEPT_COUNTED), 0);
     bool nop = have && !told && !ordered && (kept & ~(TG_KEPT_STATUS | TG_KEPT_COUNTED)) == same &&
                tg_kind_of(kept) == TG_OP_NOP && !(kept & (TG_KEPT_BATCHED | TG_KEPT_SAMPLED));
-    if (tg_bits(tg_warp_ballot(nop)) == n) {
+    uint32_t nops = tg_warp_ballot(nop);
+    if (w.lane == 0)
+        tg_block_store_behind_u32(&s->pass_taken, at + n); /* B7 */
+    if (tg_bits(nops) == n) {
         tg_end_nops(w, n, slot, kept);
     } else {
         struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), tg_class_of(kept), kept, have};
@@ -196,7 +197,7 @@ TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
     }
     tg_warp_sync();
     if (w.lane == 0)
-        tg_block_store_release_u32(&s->settled, at + n); /* H1 */
+        s->ended = at + n;
     tg_warp_sync();
 }
 
@@ -218,7 +219,7 @@ TG_DEVICE void tg_ender(uint32_t lane)
     struct tg_warp w = {lane, TG_ENDER};
     for (uint32_t looks = 0;;) {
         uint32_t turn = tg_heard(w, &s->hold);                   /* H2 */
-        uint32_t n = tg_heard(w, &s->passed) - s->settled;       /* B6 */
+        uint32_t n = tg_heard(w, &s->passed) - s->ended;         /* B6 */
         uint32_t given = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->tasks_given) : 0, 0); /* H3 */
         uint32_t collected = 0;
         if (n)
@@ -227,6 +228,9 @@ TG_DEVICE void tg_ender(uint32_t lane)
             collected = tg_collect(w);
         if (s->unposted >= TG_POST_EVERY)
             tg_counts_publish(w, false);
+        if (n == 0 && s->settled != s->ended && w.lane == 0)
+            tg_block_store_release_u32(&s->settled, s->ended); /* H1, when that is all: it waits for stores */
+        tg_warp_sync();
         if (n || collected) {
             looks = 0;
         } else if (turn & 1u) { /* and nothing was passed before it */
@@ -386,6 +390,8 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
     op.lane = lane;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op.word[k] = TG_NO_WORD;
+    if (!whole || lane == 0) /* S4 relaxed: before DONE, by the same lane */
+        tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED);
     int r = tg_device_run(&op);
     if (whole)
         tg_warp_sync(); /* what the other lanes wrote, too */

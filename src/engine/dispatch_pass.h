@@ -4,12 +4,15 @@
  * (decider to ender), BACK (ender to decider), and how the decider makes the ender stand still. Each queue has
  * one warp that fills and one that empties it; all lie in shared memory, all waits are short.
  *
- *   B1 release FILED, after the entries and what the poller stored of the items   pairs with B2 acquire
- *   B3 release TAKEN, after the entries were read                                 pairs with B4 acquire
- *   B5 release PASSED / BACK_FILED, after the entries                             pairs with B6 acquire
- *   B7 release PASS_TAKEN / BACK_TAKEN, after they were read                      pairs with B8 acquire
+ *   B1 FILED, after the entries and what the poller stored of the items           pairs with B2 acquire
+ *   B3 TAKEN, after the entries were read                                         pairs with B4 acquire
+ *   B5 PASSED, BACK_FILED, after the entries                                      pairs with B6 acquire
+ *   B7 PASS_TAKEN, BACK_TAKEN, after they were read                               pairs with B8 acquire
+ *      Where all that the reader needs lies in shared memory, these are stored by tg_block_store_behind_u32,
+ *      else with release.
  *   B9 relaxed MORE: levels whose last look found lines and no end of them; a hint whose age is one look
- *   H1 release HOLD (odd: stand still), HELD, LEAVING, SETTLED, LOOKS             pairs with H2 acquire
+ *   H1 release HOLD (odd: stand still), HELD, LEAVING, SETTLED                    pairs with H2 acquire
+ *      LOOKS, counted when all that a look found is filed, is stored behind it
  *
  * Nobody waits in a circle: the ender may wait for room in BACK, which the decider empties wherever it waits;
  * the decider passes no more than fits.
@@ -21,8 +24,9 @@
 
 /* Beside the slot's number in the low half of an entry. */
 #define TG_ENTRY_SLOT 0xFFFFFu
-#define TG_FILED_HERE (1u << 31)    /* inbox: the item's line is in FIRST */
+#define TG_FILED_HERE (1u << 31)    /* inbox: the item's line is in FIRST, and nowhere else */
 #define TG_PASS_TOLD (1u << 31)     /* it is over and its STATUS is stored: only the books */
+#define TG_PASS_FRESH (1u << 29)    /* it was never in a queue: its generation is to be counted */
 #define TG_PASS_ORDERED (1u << 30)  /* a word was stored that belongs before its STATUS */
 #define TG_BACK_WORKER (1u << 31)   /* not a slot for the queues: a worker that is free again, */
 #define TG_BACK_COUNT_SHIFT 20u     /* ... and how many items it had */
@@ -44,8 +48,8 @@ TG_DEVICE uint32_t tg_pass_room(struct tg_warp w)
     return TG_PASS - (s->passed - tg_heard(w, &s->pass_taken)); /* B8 */
 }
 
-/* The caller knows that there is room. */
-TG_DEVICE void tg_pass(struct tg_warp w, bool gives, uint32_t slot, uint32_t kept)
+/* The caller knows that there is room. alone: the ender needs nothing but the entries, NOPs. */
+TG_DEVICE void tg_pass(struct tg_warp w, bool gives, uint32_t slot, uint32_t kept, bool alone)
 {
     struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(gives);
@@ -53,7 +57,9 @@ TG_DEVICE void tg_pass(struct tg_warp w, bool gives, uint32_t slot, uint32_t kep
     if (gives)
         s->pass[(at + tg_rank(w, lanes)) & (TG_PASS - 1u)] = tg_cell(slot, kept);
     tg_warp_sync();
-    if (w.lane == 0)
+    if (w.lane == 0 && alone)
+        tg_block_store_behind_u32(&s->passed, at + tg_bits(lanes)); /* B5 */
+    else if (w.lane == 0)
         tg_block_store_release_u32(&s->passed, at + tg_bits(lanes)); /* B5 */
     tg_warp_sync();
 }
@@ -98,7 +104,7 @@ TG_DEVICE void tg_take_back(struct tg_warp w, uint32_t n)
     if (w.lane == 0) {
         s->idle_count += tg_bits(workers);
         s->flights -= ended;
-        tg_block_store_release_u32(&s->back_taken, at + n); /* B7 */
+        tg_block_store_behind_u32(&s->back_taken, at + n); /* B7 */
     }
     tg_warp_sync();
     if (tg_warp_ballot(have && !worker))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The poller: reads lines over the bus, stores what the device keeps of an item (its line, its state, its
- * generation), and puts a cell into the inbox of its level. Part of the dispatcher (dispatch.h).
+ * The poller: reads lines over the bus, keeps the line of an item that needs it, and puts a cell into the inbox
+ * of its level. Part of the dispatcher (dispatch.h).
  *
  * A look reads the next line of every level and of the command ring, and two more of the level that had lines
  * last (warm), with one 512-byte read; a look while some level is hot, that is has lines again and again, also
@@ -23,6 +23,7 @@
 struct tg_seen {
     struct tg_quarter head, run[TG_RUN_LOADS];
     uint32_t at;    /* the position that this lane's HEAD was read at */
+    uint32_t lap;   /* and its lap; 0: it was not read */
     uint32_t warm;  /* of lanes 24 .. 31 */
     uint32_t level; /* of RUN; TG_NO_LEVEL: none */
     uint32_t from;  /* its first position */
@@ -76,26 +77,81 @@ TG_DEVICE bool tg_line_valid(const struct tg_device_params *p, const struct tg_q
            (v[1].word[0] >> TG_LINE_VALUE_SHIFT & TG_LINE_TENANT) < TG_TENANTS;
 }
 
-/* One lane: what the device keeps of an item, before it is handed to the decider. Returns its cell. */
+/* What is kept of an item, from its words 4 and 12. */
+TG_DEVICE uint32_t tg_kept_of(uint32_t level, uint32_t word_4, uint32_t word_12)
+{
+    uint32_t route = word_4 >> TG_LINE_VALUE_SHIFT;
+    return TG_KEPT_HELD | TG_SLOT_PUBLISHED | level << TG_KEPT_LEVEL_SHIFT |
+           (route & TG_LINE_TENANT) << TG_KEPT_TENANT_SHIFT |
+           (route >> TG_LINE_CLASS_SHIFT & TG_LINE_CLASS) << TG_KEPT_CLASS_SHIFT |
+           word_12 >> TG_LINE_VALUE_SHIFT << TG_KEPT_KIND_SHIFT |
+           (route & TG_LINE_BATCHED ? TG_KEPT_BATCHED : 0) | (route & TG_LINE_SAMPLED ? TG_KEPT_SAMPLED : 0);
+}
+
+/* Must the line be kept for who runs the item? Not for a NOP, which has nothing in it. */
+TG_DEVICE bool tg_has_line(uint64_t cell)
+{
+    uint32_t kept = (uint32_t)(cell >> 32);
+    return tg_kind_of(kept) != TG_OP_NOP || (kept & TG_KEPT_BATCHED);
+}
+
+/* One lane: its item's cell; the line is kept. */
 TG_DEVICE uint64_t tg_keep_item(const struct tg_device_params *p, uint32_t level,
                                 const struct tg_quarter v[TG_LINE_QUARTERS])
 {
     uint32_t slot = v[0].word[0] >> TG_LINE_VALUE_SHIFT;
-    uint32_t route = v[1].word[0] >> TG_LINE_VALUE_SHIFT;
-    uint32_t kind = v[3].word[0] >> TG_LINE_VALUE_SHIFT;
-    TG_UNROLL
-    for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
-        tg_quarter_store(&p->items[slot].word[4 * q], v[q].word);
-    uint32_t kept = TG_KEPT_HELD | TG_SLOT_PUBLISHED | level << TG_KEPT_LEVEL_SHIFT |
-                    (route & TG_LINE_TENANT) << TG_KEPT_TENANT_SHIFT |
-                    (route >> TG_LINE_CLASS_SHIFT & TG_LINE_CLASS) << TG_KEPT_CLASS_SHIFT |
-                    kind << TG_KEPT_KIND_SHIFT | (route & TG_LINE_BATCHED ? TG_KEPT_BATCHED : 0) |
-                    (route & TG_LINE_SAMPLED ? TG_KEPT_SAMPLED : 0);
-    p->kept[slot] = kept;
-    tg_bump_relaxed_u64(&p->generation[slot], 1); /* as the publisher counted: T1 */
-    if (route & TG_LINE_SAMPLED)
-        p->stamp[slot] = tg_device_ns();
-    return tg_cell(slot, kept);
+    uint64_t cell = tg_cell(slot, tg_kept_of(level, v[1].word[0], v[3].word[0]));
+    if (tg_has_line(cell)) {
+        TG_UNROLL
+        for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
+            tg_quarter_store(&p->items[slot].word[4 * q], v[q].word);
+    }
+    return cell;
+}
+
+/* The usual find: one line of one level, whose inbox is empty. Its line goes to FIRST, for the decider. False:
+ * it is something else. whole: groups of lanes that have a line. */
+TG_DEVICE bool tg_take_one(struct tg_warp w, struct tg_poll *o, const struct tg_seen *v, uint32_t whole)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    if ((whole & (whole - 1)) || whole >> (4 * TG_PRIORITY_LEVELS) || o->hot || v->level != TG_NO_LEVEL)
+        return false;
+    uint32_t lane = tg_levels_first(whole);
+    uint32_t level = lane >> 2;
+    uint32_t filed = s->filed[level];
+    uint32_t value = v->head.word[0];
+    uint32_t word_4 = tg_warp_shfl(value, lane + 1);
+    uint32_t word_12 = tg_warp_shfl(value, lane + 3);
+    bool fits = w.lane == lane && v->at == (uint32_t)s->position[level] &&
+                filed == tg_block_load_acquire_u32(&s->taken[level]) && /* B4 */
+                value >> TG_LINE_VALUE_SHIFT < p->slots &&
+                (word_4 >> TG_LINE_VALUE_SHIFT & TG_LINE_TENANT) < TG_TENANTS;
+    if (tg_warp_ballot(fits) == 0)
+        return false;
+    if (w.lane >> 2 == level)
+        tg_quarter_store(&s->first[level].word[4 * (w.lane & 3u)], v->head.word);
+    if (w.lane == lane) {
+        s->inbox[level][filed & (TG_INBOX - 1u)] =
+            tg_cell(value >> TG_LINE_VALUE_SHIFT, tg_kept_of(level, word_4, word_12)) | TG_FILED_HERE;
+        s->position[level]++;
+    }
+    tg_warp_sync();
+    if (w.lane == lane)
+        tg_block_store_behind_u32(&s->filed[level], filed + 1); /* B1 */
+    tg_warp_sync();
+    o->hot = o->streak >> level & 1u ? 1u << level : 0;
+    o->streak = o->more = 1u << level;
+    o->warm = level;
+    return true;
+}
+
+/* Which groups of four lanes have a whole line: a bit a group, at its first lane. */
+TG_DEVICE uint32_t tg_whole(uint32_t lanes)
+{
+    uint32_t m = lanes & lanes >> 1;
+    m &= m >> 2;
+    return m & 0x11111111u;
 }
 
 /* Begins a look. */
@@ -106,10 +162,11 @@ TG_DEVICE void tg_look(struct tg_warp w, struct tg_poll *o, struct tg_seen *v)
     uint32_t group = w.lane >> 2;
     uint32_t ring = group < TG_LINE_RINGS ? group : o->warm;
     v->warm = o->warm;
-    v->at = 0;
-    v->head.word[0] = 0; /* of no lap */
+    v->at = v->lap = 0;
+    v->head.word[0] = 0;
     if (ring < TG_LINE_RINGS) {
         v->at = (uint32_t)s->position[ring] + (group < TG_LINE_RINGS ? 0 : group - TG_LINE_RINGS + 1);
+        v->lap = tg_line_lap(v->at, p->line_shift[ring]);
         v->head = tg_load_quarter(p, ring, v->at, w.lane & 3u);
     }
     /* B4 relaxed: whether it is worth a look. */
@@ -147,6 +204,16 @@ TG_DEVICE uint32_t tg_take_heads(struct tg_warp w, struct tg_poll *o, const stru
     uint32_t room = 0;
     bool fresh = false;
     bool ok = false;
+    uint32_t seen = tg_whole(tg_warp_ballot((v->head.word[0] & TG_LINE_LAP) == v->lap));
+    uint32_t known = o->streak | o->hot | o->more;
+    if (v->level != TG_NO_LEVEL) { /* its lines come with the run */
+        known &= ~(1u << v->level);
+        seen &= ~(1u << 4 * v->level | (v->warm == v->level ? 0xFFu << 4 * TG_LINE_RINGS : 0));
+    }
+    if ((seen | known) == 0)
+        return 0;
+    if (seen != 0 && tg_take_one(w, o, v, seen))
+        return 1;
     tg_stage_put(&s->heads, w, w.lane >> 2, &v->head);
     tg_warp_sync();
     if (level) /* B4 */
@@ -172,33 +239,30 @@ TG_DEVICE uint32_t tg_take_heads(struct tg_warp w, struct tg_poll *o, const stru
     bool takes = extra ? w.lane - TG_LINE_RINGS < extras : (rings >> w.lane & 1u) != 0;
     bool valid = takes && w.lane != TG_RING_COMMANDS && tg_line_valid(p, line);
     uint32_t valids = tg_warp_ballot(valid);
+    uint64_t cell = 0;
     if (valid) {
         uint32_t index = s->filed[ring];
         if (extra)
             index += (valids >> v->warm & 1u) + tg_bits(valids & ((1u << w.lane) - 1u) & (3u << TG_LINE_RINGS));
-        uint64_t cell = tg_keep_item(p, ring, line);
-        if (level && room == TG_INBOX) {
-            /* The decider has nothing of the level in hand, so it does not read FIRST. */
-            TG_UNROLL
-            for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
-                tg_quarter_store(&s->first[w.lane].word[4 * q], line[q].word);
-            cell |= TG_FILED_HERE;
-        }
+        cell = tg_keep_item(p, ring, line);
         s->inbox[ring][index & (TG_INBOX - 1u)] = cell;
     } else if (takes && w.lane == TG_RING_COMMANDS) {
         TG_UNROLL
         for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++)
             tg_quarter_store(&s->command.word[4 * q], line[q].word);
     }
+    bool lined = tg_warp_ballot(valid && tg_has_line(cell)) != 0;
     tg_warp_sync();
     if (w.lane < TG_LINE_RINGS) {
         uint32_t behind = w.lane == v->warm ? 1 : 0;
         s->position[w.lane] += (rings >> w.lane & 1u) + behind * extras;
         uint32_t n = (valids >> w.lane & 1u) + behind * tg_bits(valids >> TG_LINE_RINGS);
-        if (level && n) /* B1 */
+        if (level && n && lined) /* B1 */
             tg_block_store_release_u32(&s->filed[w.lane], s->filed[w.lane] + n);
+        else if (level && n) /* B1 */
+            tg_block_store_behind_u32(&s->filed[w.lane], s->filed[w.lane] + n);
         else if (takes && w.lane == TG_RING_COMMANDS) /* B1 */
-            tg_block_store_release_u32(&s->commands_filed, s->commands_filed + 1);
+            tg_block_store_behind_u32(&s->commands_filed, s->commands_filed + 1);
     }
     uint32_t found = rings & TG_LEVELS_ALL;
     o->hot |= found & o->streak;
@@ -247,12 +311,19 @@ TG_DEVICE uint32_t tg_take_run(struct tg_warp w, struct tg_poll *o, const struct
     bool valid = takes && tg_line_valid(p, line);
     uint32_t valids = tg_warp_ballot(valid);
     uint32_t filed = s->filed[v->level];
-    if (valid)
-        s->inbox[v->level][(filed + tg_rank(w, valids)) & (TG_INBOX - 1u)] = tg_keep_item(p, v->level, line);
+    uint64_t cell = 0;
+    if (valid) {
+        cell = tg_keep_item(p, v->level, line);
+        s->inbox[v->level][(filed + tg_rank(w, valids)) & (TG_INBOX - 1u)] = cell;
+    }
+    bool lined = tg_warp_ballot(valid && tg_has_line(cell)) != 0;
     tg_warp_sync();
     if (w.lane == 0) {
         s->position[v->level] += lines;
-        tg_block_store_release_u32(&s->filed[v->level], filed + tg_bits(valids)); /* B1 */
+        if (lined) /* it waits for the looks under way, too */
+            tg_block_store_release_u32(&s->filed[v->level], filed + tg_bits(valids)); /* B1 */
+        else
+            tg_block_store_behind_u32(&s->filed[v->level], filed + tg_bits(valids)); /* B1 */
     }
     tg_warp_sync();
     o->more = end ? o->more & ~bit : o->more | bit;
@@ -284,7 +355,7 @@ TG_DEVICE void tg_poller(uint32_t lane)
                 tg_block_store_relaxed_u32(&s->more, o.more); /* B9 */
             more = o.more;
             if (w.lane == 0) /* H1: what it found, and that there was nothing else */
-                tg_block_store_release_u32(&s->looks, s->looks + 1);
+                tg_block_store_behind_u32(&s->looks, s->looks + 1);
             o.idle = found ? 0 : o.idle < TG_LOOKS_UNTIL_PAUSE ? o.idle + 1 : o.idle;
             if (o.hot == 0 && w.lane == 0)
                 while (tg_device_ticks() - o.issued < TG_LOOK_TICKS)
