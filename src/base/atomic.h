@@ -29,7 +29,8 @@ uint32_t tg_explore_thread(void); /* its threads are one to the system */
 
 #ifdef __CUDA_ARCH__
 /* ---- The device half: what the kernel uses. Without a prefix the scope is the device; the tg_sys_ functions
- * are for words that the host reads or writes, the tg_block_ ones for words of one block. No word is used with two. ---- */
+ * are for words that the host reads or writes, the tg_block_ ones for words of one block. No word is used
+ * with two. ---- */
 #define TG_DEVICE_FAMILY(T, S, B, R)                                                                         \
     TG_HD static inline T tg_load_relaxed_##S(const T *p)                                                    \
     {                                                                                                        \
@@ -122,10 +123,10 @@ TG_HD static inline void tg_block_store_relaxed_u32(uint32_t *p, uint32_t v)
 {
     asm volatile("st.relaxed.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-/* Behind this warp's earlier accesses to shared memory alone (a warp barrier lies between those of other lanes
- * and this). A release would also wait for what the warp has under way elsewhere, loads over the bus among it,
- * a microsecond or more. What is assumed: a processor does the accesses of one warp to its shared memory in
- * their order. */
+/* Behind this warp's earlier accesses to shared memory alone (a warp barrier lies between those of other
+ * lanes and this). A release would also wait for what the warp has under way elsewhere, loads over the bus
+ * among it, a microsecond or more. What is assumed: a processor does the accesses of one warp to its shared
+ * memory in their order. */
 TG_HD static inline void tg_block_store_behind_u32(uint32_t *p, uint32_t v)
 {
     asm volatile("st.relaxed.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");

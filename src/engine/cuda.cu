@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engine's kernel: block 0 is the dispatcher (a warp a role), the others are workers. It never ends until the dispatcher
- * leaves. The host half loads it through the driver (cuda_driver.c). An application that has opcodes of its
- * own for the device compiles this file's content with them: <tidegate/device.cuh>.
+ * The engine's kernel: block 0 is the dispatcher (a warp a role), the others are workers. It never ends until
+ * the dispatcher leaves. The host half loads it through the driver (cuda_driver.c). An application that has
+ * opcodes of its own for the device compiles this file's content with them: <tidegate/device.cuh>.
  */
 #include "engine/cuda_warp.cuh"
 #include "engine/dispatch_main.h"

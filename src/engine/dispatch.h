@@ -71,11 +71,11 @@ struct tg_shared {
     /* The ender's; the decider's while it holds the ender. */
     uint64_t free_tail[TG_PRIORITY_LEVELS], io_tail, samples, finished_head, log_dropped, outside_faults;
     uint32_t unposted, cursor, freed_count, tasks_ended;
-    uint32_t ended; /* entries of PASS */
+    uint32_t ended;                /* entries of PASS */
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
     struct tg_counts posted;
     /* The poller's. */
-    uint64_t position[TG_LINE_RINGS]; /* next line of each ring */
+    uint64_t position[TG_LINE_RINGS];   /* next line of each ring */
     uint32_t ahead[TG_PRIORITY_LEVELS]; /* where the next run of a level begins */
     struct tg_stage heads, run;
     /* Words between the warps; who writes them and why stands at their labels in dispatch_pass.h. */
@@ -209,8 +209,8 @@ TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting
             uint32_t count = others >> l & 1u ? tg_levels_overtaken(state, l) : 0;
             oldest = count > oldest ? count : oldest;
         }
-        bool plain = oldest < TG_STARVATION_THRESHOLD &&
-                     tg_levels_overtaken(state, level) < TG_STARVATION_THRESHOLD;
+        bool plain =
+            oldest < TG_STARVATION_THRESHOLD && tg_levels_overtaken(state, level) < TG_STARVATION_THRESHOLD;
         uint32_t bound = plain ? TG_STARVATION_THRESHOLD - oldest : 1;
         most = most < bound ? most : bound;
     }

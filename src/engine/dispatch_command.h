@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the host asks of the dispatcher, one command a line of the command ring, carried out in order between
- * two rounds, while the ender stands still: tenants, words, cancellation, the ends of what host threads ran, counters, the drain (E8). Part
- * of the dispatcher (dispatch.h). Each command is answered; the answer comes after its effects (N5).
+ * two rounds, while the ender stands still: tenants, words, cancellation, the ends of what host threads ran,
+ * counters, the drain (E8). Part of the dispatcher (dispatch.h). Each command is answered; the answer comes
+ * after its effects (N5).
  */
 #ifndef TG_ENGINE_DISPATCH_COMMAND_H
 #define TG_ENGINE_DISPATCH_COMMAND_H
@@ -72,12 +73,13 @@ TG_DEVICE bool tg_await_line(struct tg_warp w, uint32_t slot, uint64_t generatio
         struct tg_news news = tg_listen(w);
         uint32_t levels = news.lanes & TG_LEVELS_ALL;
         tg_file(w, &news, levels);
-        bool there = tg_warp_shfl(
-                    w.lane == 0 && tg_load_relaxed_u64(&tg_params()->generation[slot]) >= generation ? 1u : 0u,
-                    0) != 0;
+        bool there =
+            tg_warp_shfl(
+                w.lane == 0 && tg_load_relaxed_u64(&tg_params()->generation[slot]) >= generation ? 1u : 0u,
+                0) != 0;
         if (there)
             return true;
-        uint32_t now = tg_heard(w, &s->looks); /* H2 */
+        uint32_t now = tg_heard(w, &s->looks);                                                  /* H2 */
         uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
         if (levels || more)
             seen = now;
@@ -144,7 +146,7 @@ TG_DEVICE void tg_catch_up(struct tg_warp w)
         tg_file(w, &news, news.lanes & TG_LEVELS_ALL);
         if (last)
             return;
-        uint32_t looks = tg_heard(w, &s->looks) - from; /* H2 */
+        uint32_t looks = tg_heard(w, &s->looks) - from;                                         /* H2 */
         uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
         last = looks > TG_LOOKS_BEHIND && (more == 0 || looks > 2 * TG_LOOKS_BEHIND);
         if (!last)

@@ -134,11 +134,11 @@ TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, c
     tg_warp_sync();
     if (w.lane == 0)
         tg_store_release_u32(&task->seq, seq); /* Q1 */
-    if (w.lane < TG_LINE_QUARTERS) /* for a second run */
+    if (w.lane < TG_LINE_QUARTERS)             /* for a second run */
         tg_quarter_store(&p->items[slot].word[4 * w.lane], &line->word[4 * w.lane]);
     if (w.lane == 0) {
         p->kept[slot] = kept;
-        tg_bump_relaxed_u64(&p->generation[slot], 1); /* T1 */
+        tg_bump_relaxed_u64(&p->generation[slot], 1);                        /* T1 */
         tg_bump_relaxed_u64(&p->counts->level_claims[tg_level_of(kept)], 1); /* C4 */
         tg_bump_relaxed_u64(&p->counts->tenant_claims[tg_tenant_of(kept)], 1);
         s->seq[worker] = (uint8_t)seq;
@@ -224,7 +224,8 @@ TG_DEVICE uint32_t tg_straight(struct tg_warp w, const struct tg_news *news, uin
     uint32_t work;
     if (!tg_may_pass(w, news, level, tenant, 0, &work) || work != 1u << level || n == 0)
         return 0;
-    bool nops = tg_warp_ballot(w.lane < n && (tg_kind_of(kept) != TG_OP_NOP || (kept & TG_KEPT_BATCHED))) == 0;
+    bool nops =
+        tg_warp_ballot(w.lane < n && (tg_kind_of(kept) != TG_OP_NOP || (kept & TG_KEPT_BATCHED))) == 0;
     if (!nops)
         tg_keep_first(w, level, (uint32_t)cell);
     tg_pass(w, w.lane < n, ((uint32_t)cell & TG_ENTRY_SLOT) | TG_PASS_FRESH, kept, nops);

@@ -230,8 +230,7 @@ TG_DEVICE_CALL void tg_counts_publish(struct tg_warp w, bool all)
         tg_post(p, TG_CONTROL_TENANT_FAIRNESS_BASE + w.lane, &now->tenant_claims[w.lane],
                 &posted->tenant_claims[w.lane]);
     if (w.lane < TG_OP_FIRST_USER)
-        tg_post(p, TG_CONTROL_METRICS_BASE + w.lane, &now->executions[w.lane],
-                &posted->executions[w.lane]);
+        tg_post(p, TG_CONTROL_METRICS_BASE + w.lane, &now->executions[w.lane], &posted->executions[w.lane]);
     if (w.lane < TG_PRIORITY_LEVELS)
         tg_post(p, TG_CONTROL_PRIORITY_FAIRNESS_BASE + w.lane, &now->level_claims[w.lane],
                 &posted->level_claims[w.lane]);

@@ -218,9 +218,10 @@ TG_DEVICE void tg_ender(uint32_t lane)
     struct tg_shared *s = tg_state();
     struct tg_warp w = {lane, TG_ENDER};
     for (uint32_t looks = 0;;) {
-        uint32_t turn = tg_heard(w, &s->hold);                   /* H2 */
-        uint32_t n = tg_heard(w, &s->passed) - s->ended;         /* B6 */
-        uint32_t given = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->tasks_given) : 0, 0); /* H3 */
+        uint32_t turn = tg_heard(w, &s->hold);           /* H2 */
+        uint32_t n = tg_heard(w, &s->passed) - s->ended; /* B6 */
+        uint32_t given =
+            tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->tasks_given) : 0, 0); /* H3 */
         uint32_t collected = 0;
         if (n)
             tg_end_passed(w, n);
@@ -451,7 +452,8 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
             uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);
             /* Q3 release: the answer, and that STATUS was stored; pairs with Q4. */
             tg_store_release_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)],
-                                 number | (count == 1 ? TG_FINISHED_ALONE : 0) | tg_cell_lap(at, p->finished_shift));
+                                 number | (count == 1 ? TG_FINISHED_ALONE : 0) |
+                                     tg_cell_lap(at, p->finished_shift));
         }
         tg_warp_sync();
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The queues between the three warps of the dispatcher (dispatch.h): the inboxes (poller to decider), PASS
- * (decider to ender), BACK (ender to decider), and how the decider makes the ender stand still. Each queue has
- * one warp that fills and one that empties it; all lie in shared memory, all waits are short.
+ * (decider to ender), BACK (ender to decider), and how the decider makes the ender stand still. Each queue
+ * has one warp that fills and one that empties it; all lie in shared memory, all waits are short.
  *
  *   B1 FILED, after the entries and what the poller stored of the items           pairs with B2 acquire
  *   B3 TAKEN, after the entries were read                                         pairs with B4 acquire
@@ -24,12 +24,12 @@
 
 /* Beside the slot's number in the low half of an entry. */
 #define TG_ENTRY_SLOT 0xFFFFFu
-#define TG_FILED_HERE (1u << 31)    /* inbox: the item's line is in FIRST, and nowhere else */
-#define TG_PASS_TOLD (1u << 31)     /* it is over and its STATUS is stored: only the books */
-#define TG_PASS_FRESH (1u << 29)    /* it was never in a queue: its generation is to be counted */
-#define TG_PASS_ORDERED (1u << 30)  /* a word was stored that belongs before its STATUS */
-#define TG_BACK_WORKER (1u << 31)   /* not a slot for the queues: a worker that is free again, */
-#define TG_BACK_COUNT_SHIFT 20u     /* ... and how many items it had */
+#define TG_FILED_HERE (1u << 31)   /* inbox: the item's line is in FIRST, and nowhere else */
+#define TG_PASS_TOLD (1u << 31)    /* it is over and its STATUS is stored: only the books */
+#define TG_PASS_FRESH (1u << 29)   /* it was never in a queue: its generation is to be counted */
+#define TG_PASS_ORDERED (1u << 30) /* a word was stored that belongs before its STATUS */
+#define TG_BACK_WORKER (1u << 31)  /* not a slot for the queues: a worker that is free again, */
+#define TG_BACK_COUNT_SHIFT 20u    /* ... and how many items it had */
 
 /* One word, read by one lane for all, so that all go the same way. */
 TG_DEVICE uint32_t tg_heard(struct tg_warp w, const uint32_t *word)

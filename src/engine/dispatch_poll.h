@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The poller: reads lines over the bus, keeps the line of an item that needs it, and puts a cell into the inbox
- * of its level. Part of the dispatcher (dispatch.h).
+ * The poller: reads lines over the bus, keeps the line of an item that needs it, and puts a cell into the
+ * inbox of its level. Part of the dispatcher (dispatch.h).
  *
  * A look reads the next line of every level and of the command ring, and two more of the level that had lines
- * last (warm), with one 512-byte read; a look while some level is hot, that is has lines again and again, also
- * 32 lines of one hot level in turn. Several looks are under way, so that a line waits for a part of the bus's
- * round trip only, and a stream of lines for none. So a look may have been begun before an earlier one was
- * taken in: each knows the positions it read, and lines that were taken meanwhile are passed over.
+ * last (warm), with one 512-byte read; a look while some level is hot, that is has lines again and again,
+ * also 32 lines of one hot level in turn. Several looks are under way, so that a line waits for a part of the
+ * bus's round trip only, and a stream of lines for none. So a look may have been begun before an earlier one
+ * was taken in: each knows the positions it read, and lines that were taken meanwhile are passed over.
  */
 #ifndef TG_ENGINE_DISPATCH_POLL_H
 #define TG_ENGINE_DISPATCH_POLL_H
 
 #include "engine/dispatch_pass.h"
 
-#define TG_LOOKS 3u            /* under way */
-#define TG_LOOK_TICKS 600u     /* of the processor's clock between two looks at least, but for a hot level */
+#define TG_LOOKS 3u        /* under way */
+#define TG_LOOK_TICKS 600u /* of the processor's clock between two looks at least, but for a hot level */
 #define TG_LOOKS_UNTIL_PAUSE 4096u /* empty ones before the poller pauses between looks */
 #define TG_NO_LEVEL TG_LINE_RINGS
 
@@ -109,8 +109,8 @@ TG_DEVICE uint64_t tg_keep_item(const struct tg_device_params *p, uint32_t level
     return cell;
 }
 
-/* The usual find: one line of one level, whose inbox is empty. Its line goes to FIRST, for the decider. False:
- * it is something else. whole: groups of lanes that have a line. */
+/* The usual find: one line of one level, whose inbox is empty. Its line goes to FIRST, for the decider.
+ * False: it is something else. whole: groups of lanes that have a line. */
 TG_DEVICE bool tg_take_one(struct tg_warp w, struct tg_poll *o, const struct tg_seen *v, uint32_t whole)
 {
     const struct tg_device_params *p = tg_params();
@@ -243,7 +243,8 @@ TG_DEVICE uint32_t tg_take_heads(struct tg_warp w, struct tg_poll *o, const stru
     if (valid) {
         uint32_t index = s->filed[ring];
         if (extra)
-            index += (valids >> v->warm & 1u) + tg_bits(valids & ((1u << w.lane) - 1u) & (3u << TG_LINE_RINGS));
+            index +=
+                (valids >> v->warm & 1u) + tg_bits(valids & ((1u << w.lane) - 1u) & (3u << TG_LINE_RINGS));
         cell = tg_keep_item(p, ring, line);
         s->inbox[ring][index & (TG_INBOX - 1u)] = cell;
     } else if (takes && w.lane == TG_RING_COMMANDS) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend "emulated": the engine's device code (dispatch_main.h) on threads of this process: one for
-// the dispatcher's block, whose warps take turns by a seed, and one for each worker warp. For tests where there is no card; it has the opcodes of device_ops.h.
+// the dispatcher's block, whose warps take turns by a seed, and one for each worker warp. For tests where
+// there is no card; it has the opcodes of device_ops.h.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

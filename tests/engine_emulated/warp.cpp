@@ -173,7 +173,8 @@ static Warp *new_warp(Block *b, uint32_t number)
     return w;
 }
 
-void emulated_block_run(uint32_t warps, void (*body)(void *, uint32_t, uint32_t), void *argument, uint64_t seed)
+void emulated_block_run(uint32_t warps, void (*body)(void *, uint32_t, uint32_t), void *argument,
+                        uint64_t seed)
 {
     Block b = {};
     Warp *all[EMULATED_MOST_WARPS] = {};
