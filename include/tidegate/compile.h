@@ -87,6 +87,42 @@ int tg_kernel_close(struct tg_kernel *kernel);
 int tg_engine_use_kernel(struct tg_engine *engine, struct tg_kernel *kernel,
                          const struct tg_ir_memory *memory);
 
+/* ---- On a GPU ------------------------------------------------------------------------------------------
+ *
+ * The kernel of a GPU is one program that never ends, so its bodies are chosen before it is opened: they are
+ * compiled together with the kernel's own text, which this library carries, by NVRTC (libnvrtc.so, of the
+ * CUDA toolkit), which is opened at run time. Neither nvcc nor the headers of this library are needed. It
+ * takes some 10 seconds of one core. */
+
+/* All zero but size: the defaults. */
+struct tg_device_compile_options {
+    uint32_t size; /* sizeof(struct tg_device_compile_options) */
+    uint32_t flag_count;
+    const char *const *compiler_flags; /* more flags for NVRTC, as -I/usr/local/cuda/include; at most 64 */
+    /* "sm_90": machine code of that processor; "compute_80": PTX, which the driver translates for that or a
+     * newer one when it opens the engine (some seconds more, and it must not be older than NVRTC). NULL:
+     * machine code for the device of backend; where there is no device, PTX of compute_80. */
+    const char *arch;
+    const char *backend; /* "cuda" or "cuda:N", for arch NULL; NULL: the first device, if there is one */
+    const char *library; /* file of NVRTC; NULL: libnvrtc.so as the loader finds it, then below $CUDA_HOME,
+                          * $CUDA_PATH and /usr/local/cuda */
+};
+
+/* Compiles CUDA C text into an image for tg_engine_options.device_image. The text includes
+ * <tidegate/device.cuh> and defines tg_device_run, as described there; the integers of <stdint.h> are the
+ * only other header there is, unless compiler_flags name folders. *ret_image is the caller's, to be freed
+ * with free(). why (may be NULL, then why_bytes is 0) gets the compiler's log: on an error its errors, else
+ * its warnings, or "". Any thread; one compiles at a time.
+ * -EINVAL   options, or an arch that is none
+ * -ENOENT   no NVRTC can be opened
+ * -ENODEV   backend names a device, and there is no driver or no such device
+ * -EBADMSG  NVRTC refuses the text, or does not know the arch: the log says why
+ * -ENOMEM */
+int tg_device_compile(const char *source, const struct tg_device_compile_options *options, void **ret_image,
+                      size_t *ret_image_bytes, char *why, size_t why_bytes);
+
+/* ---- Alone --------------------------------------------------------------------------------------------- */
+
 /* Runs lane env->lane of the whole loop until the program ends it: at once when idle (TG_IR_UNTIL_IDLE),
  * after the kernel's rounds, or when SHUTDOWN is set and nothing is left. env->size, lanes and groups must be
  * set; RING and CONTROL bound, LOG and DFA where they exist. pause NULL: a spin that becomes a yield and then

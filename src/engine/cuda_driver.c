@@ -17,12 +17,15 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "engine/cuda.h"
 #include "engine/device_host.h"
 #include "engine/futex.h"
 
 #define CUDA_SUCCESS 0
 #define CUDA_NOT_READY 600
 #define ATTRIBUTE_MULTIPROCESSORS 16
+#define ATTRIBUTE_MAJOR 75
+#define ATTRIBUTE_MINOR 76
 #define ATTRIBUTE_COOPERATIVE 95
 #define HOST_PORTABLE 1u
 #define HOST_DEVICEMAP 2u
@@ -167,20 +170,50 @@ static void leave(void)
 
 static void cuda_close(void *state);
 
-static int find_device(struct cuda *c, const char *backend, const char **ret_why)
+static int find_number(const char *backend, device_t *ret_device, const char **ret_why)
 {
     uint64_t number;
     int count = 0;
-    int cooperative = 0;
     if (device_number(backend, &number) != 0) {
         *ret_why = "the device after \"cuda:\" is no number";
         return -EINVAL;
     }
     if (driver.device_count(&count) != CUDA_SUCCESS || number >= (uint64_t)count ||
-        driver.device_get(&c->device, (int)number) != CUDA_SUCCESS) {
+        driver.device_get(ret_device, (int)number) != CUDA_SUCCESS) {
         *ret_why = "no such GPU";
         return -ENODEV;
     }
+    return 0;
+}
+
+int tg_cuda_processor(const char *backend, uint32_t *ret_processor, const char **ret_why)
+{
+    device_t device;
+    int major = 0;
+    int minor = 0;
+    if (strncmp(backend, "cuda", 4) != 0 || (backend[4] != '\0' && backend[4] != ':')) {
+        *ret_why = "the backend is no cuda or cuda:N";
+        return -EINVAL;
+    }
+    pthread_mutex_lock(&driver_lock);
+    int r = load_driver(ret_why);
+    pthread_mutex_unlock(&driver_lock);
+    if (!r)
+        r = find_number(backend, &device, ret_why);
+    if (r)
+        return r;
+    driver.device_attribute(&major, ATTRIBUTE_MAJOR, device);
+    driver.device_attribute(&minor, ATTRIBUTE_MINOR, device);
+    *ret_processor = (uint32_t)(major * 10 + minor);
+    return 0;
+}
+
+static int find_device(struct cuda *c, const char *backend, const char **ret_why)
+{
+    int cooperative = 0;
+    int r = find_number(backend, &c->device, ret_why);
+    if (r)
+        return r;
     driver.device_attribute(&cooperative, ATTRIBUTE_COOPERATIVE, c->device);
     if (!cooperative) {
         *ret_why = "the GPU has no cooperative launch, on which the engine's progress rests";
