@@ -86,7 +86,7 @@ static unsigned race_once(const struct place *p, struct client *c)
         CHECK_EQ(waitpid(pid[i], NULL, 0), pid[i]);
     for (int k = 0; k < CONNECTIONS; k++) {
         while (due[k]-- > 0)
-            json_decref(client_recv_within(&c[k], 60000));
+            json_decref(client_recv(&c[k]));
     }
     return races;
 }

@@ -371,10 +371,14 @@ static void a8_killed_writers_lose_nothing(void)
             }
         }
         close(fds[1]);
-        pause_ms(20 + (unsigned)round * 3);
+        uint64_t id;
+        for (int i = 0; i < 3; i++) { /* it has begun */
+            CHECK(read(fds[0], &id, sizeof(id)) == sizeof(id));
+            committed = id;
+        }
+        pause_ms(5 + (unsigned)round * 3);
         kill(pid, SIGKILL);
         CHECK_EQ(waitpid(pid, NULL, 0), pid);
-        uint64_t id;
         while (read(fds[0], &id, sizeof(id)) == sizeof(id))
             committed = id;
         close(fds[0]);
@@ -401,13 +405,15 @@ static void p8_a_long_history_shrinks_in_steps(void)
     struct tg_store *s = must_open(p.store, &r);
     uint64_t id = tg_store_next_id(s);
     CHECK_EQ(id, 100011);
-    int slow = 0; /* now and then the disk itself takes long */
+    int slow =
+        0; /* now and then the disk itself takes long, and where others keep the machine busy, all does */
     for (int i = 0; i < 30; i++, id++) {
         struct tg_ticket *t = ticket(id);
+        uint64_t asked = now_ms();
         CHECK_EQ(tg_store_insert(s, t), 0);
         uint64_t begin = now_ms();
         CHECK_EQ(tg_store_end(s, t, TG_OUTCOME_DONE, 0), 0);
-        slow += now_ms() - begin >= 50;
+        slow += now_ms() - begin >= 50 + 4 * (begin - asked);
         tg_ticket_free(t);
     }
     CHECK(slow <= 10);

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # A8: kill -9 at every named point of a transition (src/base/fault.h), of the broker, the client, the wrapper
 # and the command; whoever is left goes on. No ticket is lost, none is granted twice, no slot leaks.
-PATIENCE=150
 HERE=$(cd "$(dirname "$0")" && pwd)
 SOURCE=$HERE/../../src
 . "$(dirname "$0")/lib.sh"
@@ -54,13 +53,13 @@ scene() {
     in_background "$TG" run -q -m 10 -- sh job.sh $n
     pids+=("$BG")
   done
-  sleep 60 &
+  sleep 600 &
   shell=$!
   STARTED+=("$shell")
   code=0
   "$TG" wait-admit $shell 3 10 9 0 >verdict || code=$?
   [ $code -le 1 ] || fail "$point: one attempt gives $code: $(cat verdict)"
-  [ $code = 0 ] || "$TG" wait-admit $shell 3 10 9 20000 >verdict || fail "$point: wait-admit gives $?"
+  [ $code = 0 ] || "$TG" wait-admit $shell 3 10 9 200000 >verdict || fail "$point: wait-admit gives $?"
   mkdir inside || fail "$point: granted while a job is inside"
   rmdir inside
   exits 0 "$TG" release $shell
@@ -97,7 +96,7 @@ park_scene() {
   armed "$1"
   until_true 10 grep -q ready word || fail "not ready"
   hold a
-  sleep 60 &
+  sleep 600 &
   shell=$!
   STARTED+=("$shell")
   "$TG" wait-admit $shell 3 10 9 50 >verdict || code=$?
@@ -105,7 +104,7 @@ park_scene() {
   must_be_killed "$1"
   must_count 1 1 # parked, at its place
   let_go a
-  exits 0 "$TG" wait-admit $shell 3 10 9 20000
+  exits 0 "$TG" wait-admit $shell 3 10 9 200000
   must_count 1 0
   exits 0 "$TG" release $shell
   nothing_went_wrong "$1"
@@ -173,14 +172,14 @@ a8_wait_admit_killed_at_each_point() {
   local point shell code
   for point in client.connected client.asked client.answered client.decided client.acked; do
     COVERED+=("$point")
-    sleep 60 &
+    sleep 600 &
     shell=$!
     STARTED+=("$shell")
     code=0
-    TIDEGATE_FAULT_POINT=$point "$TG" wait-admit $shell 3 10 9 20000 >verdict 2>&1 || code=$?
+    TIDEGATE_FAULT_POINT=$point "$TG" wait-admit $shell 3 10 9 200000 >verdict 2>&1 || code=$?
     [ $code = 137 ] || fail "$point: wait-admit exits $code"
     [ ! -s verdict ] || fail "$point: it said $(cat verdict)"
-    exits 0 "$TG" wait-admit $shell 3 10 9 20000
+    exits 0 "$TG" wait-admit $shell 3 10 9 200000
     must_count 1 0
     exits 0 "$TG" release $shell
     nothing_went_wrong $point
