@@ -27,10 +27,10 @@
  *         lane, lanes, group, groups, private_words and pause of env are not looked at.
  * Or, when options name an item program and there is no root ({0}), of a unit for another kernel:
  *     static __device__ u32 tg_kernel_item(const struct tg_kernel_env *env);
- *         As that of C. Before the unit the macro TG_WROTE(env, index) must be defined: it stands behind every
- *         write of word index of OBSERVABLE. private_words and pause of env are not looked at.
- * A kernel of tg_ir_kernel looks at as many slots as it was built for; its ring must have them. (On a shorter
- * one it touches nothing outside, and never finds an end.)
+ *         As that of C. Before the unit the macro TG_WROTE(env, index) must be defined: it stands behind
+ * every write of word index of OBSERVABLE. private_words and pause of env are not looked at. A kernel of
+ * tg_ir_kernel looks at as many slots as it was built for; its ring must have them. (On a shorter one it
+ * touches nothing outside, and never finds an end.)
  *
  * Errors are 0 or -errno. Thread safe on a program that nobody changes.
  */

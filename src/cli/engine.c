@@ -13,7 +13,7 @@ static const struct tg_verb verbs[] = {
     {"run", tg_verb_engine_run,
      "[FILE.jsonl|-] [--slots N] [--workers N] [--tenants N] [--quota N] [--order input|completion]\n"
      "           [--keep-going] [--unrestricted] [--scan] [--pin CPU,...] [--dfa FILE] [--io DIR]\n"
-     "           [--backend cpu|cuda|cuda:N] [--sm N] [...]",
+     "           [--backend cpu|cuda|cuda:N] [--sm N] [--body FILE]... [...]",
      "run work items, one JSON object a line; results as JSON lines"},
     {"bench", tg_verb_engine_bench, "[--seconds S] [--slots N]",
      "measure the engine on this machine in a few seconds; JSON lines"},

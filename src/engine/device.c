@@ -120,7 +120,8 @@ static int lay_device(struct tg_engine *e)
     p->arrivals = device(d, 1, sizeof(uint32_t));
     p->dfa = device(d, 1, sizeof(uint64_t));
     if (!p->items || !p->kept || !p->generation || !p->stamp || !p->fence_left || !p->bad || !p->cells ||
-        !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals || !p->dfa)
+        !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals ||
+        !p->dfa)
         return -ENOMEM;
     return d->link->upload(d->state, p->control, e->control, (size_t)e->control_words * TG_WORD_BYTES);
 }

@@ -167,8 +167,8 @@ enum tg_worked {
     TG_WORKED_UNKNOWN, /* the image has no such opcode */
 };
 
-/* The words that bodies of ir.h run on, by the numbers of their buffers (TG_IR_MAX_BUFFERS); those of the wire
- * are not here. */
+/* The words that bodies of ir.h run on, by the numbers of their buffers (TG_IR_MAX_BUFFERS); those of the
+ * wire are not here. */
 #define TG_BODY_BUFFERS 16u
 struct tg_bodies {
     uint32_t *words[TG_BODY_BUFFERS];
@@ -211,7 +211,7 @@ struct tg_device_params {
     uint32_t *arrivals; /* blocks of workers that came up */
     uint64_t *dfa;      /* the table of DFA_STEP, for workers */
     const struct tg_bodies *bodies;
-    uint32_t blocks;    /* how many there are */
+    uint32_t blocks; /* how many there are */
     uint32_t finished_shift;
 };
 

@@ -267,7 +267,8 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op.word[k] = TG_NO_WORD;
     int r = tg_device_run(&op);
-    if (whole && tg_warp_ballot(op.word[0] != TG_NO_WORD)) { /* also: what the other lanes wrote, before DONE */
+    if (whole &&
+        tg_warp_ballot(op.word[0] != TG_NO_WORD)) { /* also: what the other lanes wrote, before DONE */
         bool same = true;
         for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
             same &= op.word[k] == tg_warp_shfl(op.word[k], 0);

@@ -436,7 +436,8 @@ static int use_kernel(struct tg_engine *e, const struct tg_engine_options *o)
     int r = tg_engine_use_kernel(e, o->kernel, o->kernel_memory);
     if (r) {
         tg_engine_drain(e, UINT64_MAX, NULL);
-        tg_open_because(r, "the engine cannot use the kernel of the options: for a GPU, unrestricted, or large");
+        tg_open_because(r,
+                        "the engine cannot use the kernel of the options: for a GPU, unrestricted, or large");
     }
     return r;
 }

@@ -157,6 +157,6 @@ void close_it(void *state)
 
 extern "C" {
 extern const struct tg_link_face tg_link_emulated;
-const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload, adopt,
-                                              workers, start, look, close_it};
+const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload,  adopt,
+                                              workers, start,  look,   close_it};
 }

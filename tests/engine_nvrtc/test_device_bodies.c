@@ -18,9 +18,9 @@ static char why[TG_COMPILE_WHY_BYTES];
 static struct tg_ir_node square(struct tg_ir *ir)
 {
     struct tg_ir_expr a0 = tg_ir_var(ir, "a0");
-    struct tg_ir_node n[2] = {tg_ir_atomic_add(ir, NULL, "observable", tg_ir_var(ir, "a1"),
-                                               tg_ir_mul(ir, a0, a0), TG_IR_RELAXED),
-                              tg_ir_store(ir, "shared", a0, a0)};
+    struct tg_ir_node n[2] = {
+        tg_ir_atomic_add(ir, NULL, "observable", tg_ir_var(ir, "a1"), tg_ir_mul(ir, a0, a0), TG_IR_RELAXED),
+        tg_ir_store(ir, "shared", a0, a0)};
     return tg_ir_block(ir, NULL, n, 2);
 }
 
