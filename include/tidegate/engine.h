@@ -47,6 +47,8 @@ extern "C" {
 #endif
 
 struct tg_engine;
+struct tg_kernel;
+struct tg_ir_memory;
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
@@ -109,6 +111,13 @@ struct tg_engine_options {
      * used after open. */
     const void *device_image;
     size_t device_image_bytes;
+
+    /* Bodies made at run time (compile.h), there from the start; for a device the only way. It was compiled
+     * for the backend, and stays until close. kernel_memory as memory of tg_engine_use_kernel, read by open
+     * only; a device reaches the words where they are, so they stay until close: memory of the host, which
+     * open locks in place, or what cudaMalloc and cudaHostAlloc gave. NULL: none. */
+    struct tg_kernel *kernel;
+    const struct tg_ir_memory *kernel_memory;
 };
 
 void tg_engine_options_init(struct tg_engine_options *options);
@@ -119,6 +128,7 @@ void tg_engine_options_init(struct tg_engine_options *options);
  * -ENODEV    no driver or no such device
  * -ESHUTDOWN the given control buffer has its SHUTDOWN word set
  * -EBUSY     a slot of a given ring that is not foreign is neither EMPTY nor DONE
+ * -EPERM     the kernel is unrestricted and the engine is not (E6)
  * -ENOMEM, -EAGAIN: no memory, no threads */
 int tg_engine_open(const struct tg_engine_options *options, struct tg_engine **ret_engine);
 

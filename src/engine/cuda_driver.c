@@ -30,6 +30,7 @@
 #define HOST_PORTABLE 1u
 #define HOST_DEVICEMAP 2u
 #define STREAM_NON_BLOCKING 1u
+#define POINTER_OF_DEVICE 3
 #define MOST_BLOCKS 512u
 #define MOST_MEMORY 64u
 #define CLOSE_NS UINT64_C(5000000000)
@@ -63,6 +64,10 @@ struct driver {
     result_t (*module_global)(pointer_t *, size_t *, void *, const char *);
     result_t (*host_alloc)(void **, size_t, unsigned);
     result_t (*host_free)(void *);
+    result_t (*host_register)(void *, size_t, unsigned);
+    result_t (*host_unregister)(void *);
+    result_t (*host_pointer)(pointer_t *, void *, unsigned);
+    result_t (*pointer_attribute)(void *, int, pointer_t);
     result_t (*mem_alloc)(pointer_t *, size_t);
     result_t (*mem_free)(pointer_t);
     result_t (*memset8)(pointer_t, unsigned char, size_t, void *);
@@ -94,6 +99,10 @@ static const struct {
     {"cuModuleGetGlobal_v2", offsetof(struct driver, module_global)},
     {"cuMemHostAlloc", offsetof(struct driver, host_alloc)},
     {"cuMemFreeHost", offsetof(struct driver, host_free)},
+    {"cuMemHostRegister_v2", offsetof(struct driver, host_register)},
+    {"cuMemHostUnregister", offsetof(struct driver, host_unregister)},
+    {"cuMemHostGetDevicePointer_v2", offsetof(struct driver, host_pointer)},
+    {"cuPointerGetAttribute", offsetof(struct driver, pointer_attribute)},
     {"cuMemAlloc_v2", offsetof(struct driver, mem_alloc)},
     {"cuMemFree_v2", offsetof(struct driver, mem_free)},
     {"cuMemsetD8Async", offsetof(struct driver, memset8)},
@@ -112,9 +121,9 @@ static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 struct cuda {
     device_t device;
     void *context, *module, *kernel, *stream, *copies;
-    void *host[MOST_MEMORY];
+    void *host[MOST_MEMORY], *locked[MOST_MEMORY];
     pointer_t memory[MOST_MEMORY];
-    uint32_t host_count, memory_count;
+    uint32_t host_count, locked_count, memory_count;
     uint32_t blocks;
     pthread_mutex_t lock;
     bool started;
@@ -321,6 +330,25 @@ static int upload(void *state, void *to, const void *from, size_t bytes)
     return ok ? 0 : -EIO;
 }
 
+/* Memory that CUDA knows has an address on the device; other memory of the host gets one by being locked. */
+static void *adopt(void *state, void *memory, size_t bytes)
+{
+    struct cuda *c = state;
+    pointer_t at = 0;
+    enter(c);
+    if (driver.pointer_attribute(&at, POINTER_OF_DEVICE, (pointer_t)(uintptr_t)memory) != CUDA_SUCCESS) {
+        at = 0;
+        if (c->locked_count < MOST_MEMORY &&
+            driver.host_register(memory, bytes, HOST_PORTABLE | HOST_DEVICEMAP) == CUDA_SUCCESS) {
+            c->locked[c->locked_count++] = memory;
+            if (driver.host_pointer(&at, memory, 0) != CUDA_SUCCESS)
+                at = 0;
+        }
+    }
+    leave();
+    return (void *)(uintptr_t)at;
+}
+
 static uint32_t workers(void *state, uint32_t wanted)
 {
     struct cuda *c = state;
@@ -378,6 +406,8 @@ static void cuda_close(void *state)
         if (ended(c)) {
             for (uint32_t i = 0; i < c->host_count; i++)
                 driver.host_free(c->host[i]);
+            for (uint32_t i = 0; i < c->locked_count; i++)
+                driver.host_unregister(c->locked[i]);
             for (uint32_t i = 0; i < c->memory_count; i++)
                 driver.mem_free(c->memory[i]);
             if (c->stream)
@@ -394,5 +424,14 @@ static void cuda_close(void *state)
     free(c);
 }
 
-const struct tg_link tg_link_cuda = {cuda_open, host_memory, device_memory, upload,
-                                     workers,   start,       look,          cuda_close};
+const struct tg_link tg_link_cuda = {
+    .open = cuda_open,
+    .host_memory = host_memory,
+    .device_memory = device_memory,
+    .upload = upload,
+    .adopt = adopt,
+    .workers = workers,
+    .start = start,
+    .look = look,
+    .close = cuda_close,
+};

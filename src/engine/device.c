@@ -118,8 +118,10 @@ static int lay_device(struct tg_engine *e)
     p->finished = device(d, (size_t)1 << p->finished_shift, sizeof(uint32_t));
     p->finished_tail = device(d, 2, sizeof(uint64_t));
     p->arrivals = device(d, 1, sizeof(uint32_t));
+    p->dfa = device(d, 1, sizeof(uint64_t));
     if (!p->items || !p->kept || !p->generation || !p->stamp || !p->fence_left || !p->bad || !p->cells ||
-        !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals)
+        !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals ||
+        !p->dfa)
         return -ENOMEM;
     return d->link->upload(d->state, p->control, e->control, (size_t)e->control_words * TG_WORD_BYTES);
 }
@@ -162,6 +164,11 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         if (o->foreign_slots[l] != 0)
             return tg_open_because(-ENOTSUP, "a device engine has no foreign slots");
+    struct tg_engine_options with_kernel = *o;
+    int r = tg_device_bodies_check(&with_kernel);
+    if (r)
+        return r;
+    o = &with_kernel;
     struct tg_device *d = aligned_alloc(64, sizeof(*d));
     if (!d)
         return -ENOMEM;
@@ -170,7 +177,7 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     pthread_mutex_init(&d->callers_lock, NULL);
     d->link = link;
     e->device = d;
-    int r = link->open(o, &d->state, &why);
+    r = link->open(o, &d->state, &why);
     if (r)
         return tg_open_because(r, why);
     e->slots = o->slots;
@@ -187,6 +194,9 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
         r = tg_open_sides(e);
     if (r)
         return tg_open_because(r, "no memory that host and device share");
+    r = tg_device_bodies_lay(e, o);
+    if (r)
+        return r;
     free(e->bad);
     e->bad = d->params.host_bad;
     r = lay_workers(e, o);
@@ -194,6 +204,8 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
         r = link->start(d->state, &d->params);
     if (!r)
         r = arrive(e);
+    if (!r && o->kernel)
+        return tg_device_bodies_register(e, o->kernel);
     return r ? tg_open_because(r, "the kernel did not start, or not all of its blocks came up") : 0;
 }
 

@@ -155,13 +155,24 @@ struct tg_task {
 };
 
 #define TG_NO_WORD 0xFFFFFFFFu
-/* How an item of a worker ended. */
+#define TG_ALL_WORDS 0xFFFFFFFEu /* all observable ones */
+/* How an item of a worker ended; with it, whether it wrote control words, and the reason of a fault or 0. */
+#define TG_WORKED_WROTE (1u << 7)
+#define TG_WORKED_REASON_SHIFT 8u
 enum tg_worked {
     TG_WORKED_TOLD = 0, /* DONE, and its STATUS is written */
     TG_WORKED_DONE,     /* DONE; the dispatcher writes its words and its STATUS */
     TG_WORKED_REQUEUE,
     TG_WORKED_FAULT,   /* detail: what the body returned */
     TG_WORKED_UNKNOWN, /* the image has no such opcode */
+};
+
+/* The words that bodies of ir.h run on, by the numbers of their buffers (TG_IR_MAX_BUFFERS); those of the
+ * wire are not here. */
+#define TG_BODY_BUFFERS 16u
+struct tg_bodies {
+    uint32_t *words[TG_BODY_BUFFERS];
+    uint32_t count[TG_BODY_BUFFERS];
 };
 
 /* What the kernel is started with. Pointers are valid on the device; those of host memory on both sides. */
@@ -198,7 +209,9 @@ struct tg_device_params {
     uint32_t *finished;        /* ring of worker numbers + lap, filled by workers; more cells than workers */
     uint64_t *finished_tail;
     uint32_t *arrivals; /* blocks of workers that came up */
-    uint32_t blocks;    /* how many there are */
+    uint64_t *dfa;      /* the table of DFA_STEP, for workers */
+    const struct tg_bodies *bodies;
+    uint32_t blocks; /* how many there are */
     uint32_t finished_shift;
 };
 

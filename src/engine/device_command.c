@@ -198,13 +198,18 @@ int tg_device_set_dfa(struct tg_engine *e, const uint32_t *table, uint32_t state
 {
     struct tg_device *d = e->device;
     struct tg_answer a;
-    void *copy = NULL;
+    uint32_t *copy = NULL;
     size_t bytes = (size_t)states * TG_DFA_COLUMNS * sizeof(uint32_t);
     if (states) {
-        copy = d->link->device_memory(d->state, bytes);
+        /* Before the table a row of which word 0 is the number of states: workers get both by one pointer. */
+        const size_t row = TG_DFA_COLUMNS * sizeof(uint32_t);
+        copy = d->link->device_memory(d->state, row + bytes);
         if (!copy)
             return -ENOMEM;
-        int r = d->link->upload(d->state, copy, table, bytes);
+        int r = d->link->upload(d->state, copy, &states, sizeof(states));
+        copy += TG_DFA_COLUMNS;
+        if (!r)
+            r = d->link->upload(d->state, copy, table, bytes);
         if (r)
             return r;
     }

@@ -22,6 +22,8 @@ struct tg_link {
     void *(*host_memory)(void *state, size_t bytes);
     void *(*device_memory)(void *state, size_t bytes);
     int (*upload)(void *state, void *to, const void *from, size_t bytes);
+    /* Where the device finds memory of the caller, which stays until close. NULL: it cannot. */
+    void *(*adopt)(void *state, void *memory, size_t bytes);
     /* Worker warps that can be resident, wanted being the blocks asked for (0: the link decides). */
     uint32_t (*workers)(void *state, uint32_t wanted);
     int (*start)(void *state, struct tg_device_params *params);
@@ -61,6 +63,14 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
 void tg_device_free(struct tg_engine *e);
 /* True when the device is gone; then everything outstanding was ended. */
 bool tg_device_check(struct tg_engine *e);
+
+/* ---- device_bodies.c ---- */
+/* The kernel of the options fits a device; its image is the one to start. */
+int tg_device_bodies_check(struct tg_engine_options *o);
+/* Before the start: gives the device the words that the kernel's bodies run on. */
+int tg_device_bodies_lay(struct tg_engine *e, const struct tg_engine_options *o);
+/* After it: registers their opcodes. */
+int tg_device_bodies_register(struct tg_engine *e, struct tg_kernel *kernel);
 
 /* ---- device_item.c ---- */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots);

@@ -210,6 +210,7 @@ TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
             else if (command == TG_COMMAND_DFA) {
                 s->dfa.table = (const uint32_t *)tg_joined(a[0], a[1]);
                 s->dfa.states = a[2];
+                tg_store_release_u64(p->dfa, tg_joined(a[0], a[1])); /* D1 release: pairs with D2 */
             } else
                 tg_do_word(command, slot, a, &said);
         }

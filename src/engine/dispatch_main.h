@@ -57,6 +57,26 @@ TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const stru
     tg_warp_sync();
 }
 
+/* What the items of a task wrote goes to the buffer that the host reads. */
+TG_DEVICE_CALL void tg_copy_words(struct tg_warp *w, const struct tg_task *task, bool wrote)
+{
+    const struct tg_device_params *p = tg_params();
+    bool all = false;
+    if (tg_warp_ballot(wrote) == 0)
+        return;
+    for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++) {
+        uint32_t word = tg_load_relaxed_u32(&task->word[i][w->lane]);
+        if (word == TG_ALL_WORDS)
+            all = true;
+        else
+            tg_copy_out(p, word);
+    }
+    if (tg_warp_ballot(all) == 0)
+        return;
+    for (uint32_t word = TG_CONTROL_OBSERVABLE_BASE + w->lane; word < p->control_words; word += TG_LANES)
+        tg_copy_out(p, word);
+}
+
 /* The books of one finished task. */
 TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
 {
@@ -71,11 +91,14 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
         result = tg_load_relaxed_u32(&task->result[w->lane]);
     uint32_t kind = tg_kind_of(t.kept);
     struct tg_fault fault = {TG_FAULT_HANDLER, 0, 0};
-    bool wrote = have && result == TG_WORKED_DONE;
-    for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++)
-        tg_copy_out(p, tg_load_relaxed_u32(&task->word[i][w->lane]));
+    uint32_t reason = result >> TG_WORKED_REASON_SHIFT;
+    bool wrote = (result & TG_WORKED_WROTE) != 0;
+    result &= TG_WORKED_WROTE - 1u;
+    tg_copy_words(w, task, wrote);
     if (have && result >= TG_WORKED_FAULT) {
         fault.detail = tg_load_relaxed_u32(&task->detail[w->lane]);
+        if (reason)
+            fault.reason = reason;
         if (result == TG_WORKED_UNKNOWN)
             fault.reason = TG_FAULT_UNKNOWN_OPCODE;
     }
@@ -240,23 +263,34 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
     op.priority = tg_level_of(kept);
     op.slot = slot;
     op.lane = lane;
+    op.reason = 0;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op.word[k] = TG_NO_WORD;
     int r = tg_device_run(&op);
-    if (whole)
-        tg_warp_sync(); /* what the other lanes wrote, too */
+    if (whole &&
+        tg_warp_ballot(op.word[0] != TG_NO_WORD)) { /* also: what the other lanes wrote, before DONE */
+        bool same = true;
+        for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+            same &= op.word[k] == tg_warp_shfl(op.word[k], 0);
+        if (tg_warp_ballot(!same))
+            op.word[0] = TG_ALL_WORDS;
+    }
     if (whole && lane != 0)
         return;
-    uint32_t result = r == TG_OP_FINISHED      ? TG_WORKED_TOLD
-                      : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
-                      : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
-                                               : TG_WORKED_FAULT;
-    if (result == TG_WORKED_TOLD && (op.word[0] != TG_NO_WORD || p->control_floor == 0))
+    uint32_t result = (uint32_t)(r == TG_OP_FINISHED      ? TG_WORKED_TOLD
+                                 : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
+                                 : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
+                                                          : TG_WORKED_FAULT);
+    if (op.reason)
+        result = (uint32_t)TG_WORKED_FAULT | op.reason << TG_WORKED_REASON_SHIFT;
+    bool wrote = op.word[0] != TG_NO_WORD;
+    if (result == TG_WORKED_TOLD && (wrote || p->control_floor == 0))
         result = TG_WORKED_DONE;
-    for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+    for (uint32_t k = 0; k < TG_TASK_WORDS && wrote; k++)
         tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
+    result |= wrote ? TG_WORKED_WROTE : 0;
     tg_store_relaxed_u32(&task->result[i], result);
-    tg_store_relaxed_u32(&task->detail[i], result == TG_WORKED_UNKNOWN ? op.opcode : (uint32_t)r);
+    tg_store_relaxed_u32(&task->detail[i], r == TG_DEVICE_UNKNOWN && !op.reason ? op.opcode : (uint32_t)r);
     if (result == TG_WORKED_TOLD)
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
 }

@@ -34,6 +34,7 @@ struct tg_link_face { // the fields of struct tg_link (device_host.h is C)
     void *(*host_memory)(void *, size_t);
     void *(*device_memory)(void *, size_t);
     int (*upload)(void *, void *, const void *, size_t);
+    void *(*adopt)(void *, void *, size_t);
     uint32_t (*workers)(void *, uint32_t);
     int (*start)(void *, struct tg_device_params *);
     int (*look)(void *);
@@ -115,6 +116,11 @@ int upload(void *, void *to, const void *from, size_t bytes)
     return 0;
 }
 
+void *adopt(void *, void *memory, size_t)
+{
+    return memory;
+}
+
 uint32_t workers(void *, uint32_t)
 {
     return worker_warps;
@@ -151,6 +157,6 @@ void close_it(void *state)
 
 extern "C" {
 extern const struct tg_link_face tg_link_emulated;
-const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload,
+const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload,  adopt,
                                               workers, start,  look,   close_it};
 }
