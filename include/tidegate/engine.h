@@ -154,8 +154,9 @@ const char *tg_engine_open_reason(void);
 
 /* How an opcode of the device image is run. */
 enum tg_device_shape {
-    TG_DEVICE_LANE = 1, /* by one lane, beside up to 31 other items */
-    TG_DEVICE_WARP = 3, /* by 32 lanes, each called with the same item */
+    TG_DEVICE_LANE = 1,  /* by one lane, beside up to 31 other items */
+    TG_DEVICE_WARP = 3,  /* by 32 lanes, each called with the same item */
+    TG_DEVICE_BLOCK = 4, /* by the 128 lanes of a worker block, likewise; tg_device_block_sync is theirs */
 };
 
 /* Names an opcode of the image. -EINVAL reserved opcode or no such shape; -ENOTSUP no device engine; -ENOSPC

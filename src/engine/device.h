@@ -55,7 +55,7 @@
 #define TG_LINE_BATCHED (1u << 5) /* a fence counts it */
 #define TG_LINE_SAMPLED (1u << 6)
 #define TG_LINE_CLASS_SHIFT 8u
-#define TG_LINE_CLASS 3u
+#define TG_LINE_CLASS 7u
 
 /* Where the body of an item runs. The host knows it from the opcode. */
 enum tg_class {
@@ -63,6 +63,7 @@ enum tg_class {
     TG_CLASS_LANE = 1,   /* by a lane of a worker warp, with up to 31 others: opcodes of the device image */
     TG_CLASS_HOST = 2,   /* by a thread of the host: handlers of tg_engine_register */
     TG_CLASS_WARP = 3,   /* by a whole worker warp */
+    TG_CLASS_BLOCK = 4,  /* by the four warps of a worker block */
 };
 
 struct tg_line {
@@ -114,7 +115,8 @@ enum tg_left {
 #define TG_KEPT_STATUS 0xFu
 #define TG_KEPT_LEVEL_SHIFT 4u
 #define TG_KEPT_TENANT_SHIFT 8u
-#define TG_KEPT_CLASS_SHIFT 16u
+#define TG_KEPT_CLASS_SHIFT 13u
+#define TG_KEPT_CLASS 7u
 #define TG_KEPT_BATCHED (1u << 18)
 #define TG_KEPT_SAMPLED (1u << 19)
 #define TG_KEPT_KIND_SHIFT 20u     /* 9 bits */
@@ -139,13 +141,16 @@ struct tg_bad_end {
 /* One message box a worker warp: written by the dispatcher, SEQ last; the warp answers below and says so in
  * the ring of finished tasks. */
 #define TG_BLOCK_LANES 128u /* lanes of a block; blocks after the first are workers, 32 lanes each */
+#define TG_BLOCK_WARPS (TG_BLOCK_LANES / 32u)
 #define TG_TASK_ITEMS 32u
 #define TG_TASK_LEAVE 0xFFFFFFFFu
 #define TG_TASK_ALONE 0x100u
-#define TG_TASK_WORDS 4u /* observable words an item of a device opcode may write */
+#define TG_TASK_BLOCK 0x200u /* one item of a whole block: its first warp, which answers, ... */
+#define TG_TASK_HELPS 0x300u /* ... and the others */
+#define TG_TASK_WORDS 4u     /* observable words an item of a device opcode may write */
 struct tg_task {
     TG_ALIGNED(128) uint32_t seq; /* rises by one a task; TG_TASK_LEAVE: the end */
-    uint32_t count;               /* items; TG_TASK_ALONE: one, whose line is here */
+    uint32_t count;               /* items; TG_TASK_ALONE: one, whose line is here; TG_TASK_BLOCK, _HELPS */
     uint32_t slot[TG_TASK_ITEMS];
     uint32_t kept[TG_TASK_ITEMS];
     TG_ALIGNED(64) uint32_t line[TG_SLOT_WORDS];

@@ -20,7 +20,8 @@
 
 struct tg_device_op {
     uint32_t opcode, tenant, priority, slot;
-    uint32_t lane; /* 0..31; an opcode of a whole warp runs on all of them with the same item */
+    /* 0..31; an opcode of a whole warp runs on all of them, of a block on 0..127, with the same item. */
+    uint32_t lane;
     uint32_t args[TG_ARGS_PER_SLOT];
     uint32_t word[TG_TASK_WORDS]; /* the engine's: control words it wrote */
     uint32_t reason;              /* the engine's: of a fault, or 0 */
@@ -30,6 +31,13 @@ TG_DEVICE const struct tg_device_params *tg_params(void);
 
 /* The bodies of the image: returns TG_OP_FINISHED, TG_OP_REQUEUE, TG_DEVICE_UNKNOWN, or an error (FAULT). */
 TG_DEVICE int tg_device_run(struct tg_device_op *op);
+
+/* All 128 lanes of a block come here before one goes on, and see what the others wrote: in the body of an
+ * opcode of a whole block (TG_DEVICE_BLOCK) only, and by all of its lanes. */
+TG_DEVICE void tg_device_block_sync(void)
+{
+    tg_block_any(false);
+}
 
 /* This item wrote that control word: the dispatcher copies it to the host's buffer, or, after more than
  * TG_TASK_WORDS different ones, all observable words. */

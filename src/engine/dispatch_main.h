@@ -10,6 +10,7 @@
 #ifndef TG_ENGINE_DISPATCH_MAIN_H
 #define TG_ENGINE_DISPATCH_MAIN_H
 
+#include "engine/dispatch_block.h"
 #include "engine/dispatch_command.h"
 #include "engine/device_op.h"
 
@@ -83,7 +84,9 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     const struct tg_task *task = &p->tasks[worker];
-    uint32_t count = task->count == TG_TASK_ALONE ? 1 : task->count;
+    uint32_t count = task->count;
+    if (count > TG_TASK_ITEMS)
+        count = count == TG_TASK_HELPS ? 0 : 1;
     bool have = w->lane < count;
     struct tg_taken t = tg_held(p, have ? task->slot[w->lane] : 0);
     uint32_t result = TG_WORKED_TOLD;
@@ -104,7 +107,7 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
     }
     tg_warp_sync();
     if (w->lane == 0) {
-        s->idle[s->idle_count++] = (uint16_t)worker;
+        tg_worker_free(s, worker);
         s->flights -= count;
     }
     tg_warp_sync();
@@ -250,11 +253,12 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
     }
 }
 
-/* One item on this lane (or, for a whole warp, on all lanes with the same arguments). */
-TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, uint32_t i, uint32_t lane,
+/* One item on this lane (or, for a whole warp or block, on all lanes with the same arguments). */
+TG_DEVICE void tg_work(const struct tg_device_params *p, uint32_t number, uint32_t i, uint32_t lane,
                        bool whole, bool alone)
 {
     struct tg_device_op op;
+    struct tg_task *task = &p->tasks[number];
     uint32_t slot = task->slot[i];
     uint32_t kept = task->kept[i];
     tg_args_of(alone ? task->line : p->items[slot].word, op.args);
@@ -262,20 +266,24 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
     op.tenant = tg_tenant_of(kept);
     op.priority = tg_level_of(kept);
     op.slot = slot;
-    op.lane = lane;
+    bool block = tg_class_of(kept) == TG_CLASS_BLOCK;
+    op.lane = block ? number % TG_BLOCK_WARPS * TG_LANES + lane : lane;
     op.reason = 0;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op.word[k] = TG_NO_WORD;
     int r = tg_device_run(&op);
-    if (whole &&
-        tg_warp_ballot(op.word[0] != TG_NO_WORD)) { /* also: what the other lanes wrote, before DONE */
+    /* What all lanes wrote, before DONE. */
+    if (block) {
+        if (tg_block_any(op.word[0] != TG_NO_WORD))
+            op.word[0] = TG_ALL_WORDS;
+    } else if (whole && tg_warp_ballot(op.word[0] != TG_NO_WORD)) {
         bool same = true;
         for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
             same &= op.word[k] == tg_warp_shfl(op.word[k], 0);
         if (tg_warp_ballot(!same))
             op.word[0] = TG_ALL_WORDS;
     }
-    if (whole && lane != 0)
+    if (whole && op.lane != 0)
         return;
     uint32_t result = (uint32_t)(r == TG_OP_FINISHED      ? TG_WORKED_TOLD
                                  : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
@@ -318,9 +326,9 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         looks = 0;
         bool alone = task->count == TG_TASK_ALONE;
         uint32_t count = alone ? 1 : task->count;
-        bool whole = count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP;
+        bool whole = count > TG_TASK_ITEMS || (count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP);
         if (whole || lane < count)
-            tg_work(p, task, whole ? 0 : lane, lane, whole, alone);
+            tg_work(p, number, whole ? 0 : lane, lane, whole, alone);
         tg_warp_sync();
         if (lane == 0) {
             uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);

@@ -3,10 +3,15 @@
  * a device; TG_TEST_BACKEND names one. */
 #include "engine_test.h"
 
+#include "engine/device.h"
+
 #define OP_DEVICE_ADD 0x101u
 #define OP_DEVICE_FAIL 0x102u
 #define OP_DEVICE_AGAIN 0x103u
 #define OP_DEVICE_WARP 0x104u
+#define OP_DEVICE_SPIN 0x100u
+#define OP_DEVICE_BLOCK 0x106u
+#define OP_DEVICE_UNTIL 0x107u
 #define OP_DEVICE_NONE 0x1FFu
 
 #ifdef TG_TEST_IMAGE
@@ -24,6 +29,9 @@ static struct tg_engine *open_with_image(uint32_t slots)
     for (uint32_t op = OP_DEVICE_ADD; op <= OP_DEVICE_AGAIN; op++)
         CHECK_EQ(tg_engine_register_device(e, op, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_WARP, TG_DEVICE_WARP), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_SPIN, TG_DEVICE_LANE), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_UNTIL, TG_DEVICE_WARP), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_BLOCK, TG_DEVICE_BLOCK), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_NONE, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, 3, TG_DEVICE_LANE), -EINVAL);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_ADD, (enum tg_device_shape)2), -EINVAL);
@@ -110,6 +118,68 @@ static void items_of_warps_share_the_workers(void)
     test_close(e);
 }
 
+/* An item of a whole block: all of its lanes, which meet, and what each wrote is seen by the host. */
+static void items_of_blocks_run_on_all_lanes(void)
+{
+    struct tg_engine *e = open_with_image(64);
+    struct tg_item t;
+    for (uint32_t i = 0; i < 20; i++) {
+        CHECK_EQ(run(e, OP_DEVICE_BLOCK, 20 + 2 * i, 0, &t), 0);
+        CHECK_EQ(test_word(e, 160 + 20 + 2 * i), 2 * TG_BLOCK_LANES);
+        CHECK_EQ(test_word(e, 160 + 21 + 2 * i), 0);
+    }
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    test_close(e);
+}
+
+/* E3: neither small items, more of them than workers, keep an item of a block from starting, nor the other
+ * way round, at whatever levels; and a block that is kept for an item that goes away serves the others again.
+ */
+#define ITEMS 15u
+static void e3_blocks_and_small_items_share_the_workers(void)
+{
+    struct tg_engine *e = open_with_image(2000);
+    const uint32_t stop = 5, counter = 14, block_args[1] = {16}, stop_args[1] = {stop},
+                   count_args[2] = {counter, 1};
+    struct tg_item blocks[ITEMS], small[ITEMS], gone;
+    for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++)
+        for (uint32_t i = 0; i < 20; i++)
+            CHECK_EQ(tg_engine_submit(e, 0, level, OP_DEVICE_UNTIL, stop_args, 1, NULL), 0);
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        CHECK_EQ(tg_engine_submit(e, 0, i % 5, OP_DEVICE_BLOCK, block_args, 1, &blocks[i]), 0);
+        CHECK_EQ(tg_engine_submit(e, 4, 4 - i % 5, OP_DEVICE_ADD, count_args, 2, &small[i]), 0);
+    }
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        CHECK_EQ(tg_engine_wait(e, &blocks[i], LIMIT), 0);
+        CHECK_EQ(tg_engine_wait(e, &small[i], LIMIT), 0);
+    }
+    CHECK_EQ(test_word(e, 160 + 16), ITEMS * 2 * TG_BLOCK_LANES);
+    CHECK_EQ(test_word(e, 160 + counter), ITEMS);
+    /* Kept, and given up: the tenant is switched off, the item is cancelled. */
+    for (uint32_t i = 0; i < 10; i++) {
+        CHECK_EQ(tg_engine_submit(e, 7, i % 5, OP_DEVICE_BLOCK, block_args, 1, &gone), 0);
+        CHECK_EQ(tg_engine_set_tenant(e, 7, 0), 0);
+        int r = tg_engine_cancel(e, &gone);
+        CHECK(r == 0 || r == -EBUSY || r == -EALREADY);
+        CHECK_EQ(run(e, OP_DEVICE_ADD, counter, 1, &gone), 0);
+        CHECK_EQ(tg_engine_set_tenant(e, 7, 1), 0);
+    }
+    CHECK_EQ(test_word(e, 160 + counter), ITEMS + 10);
+    CHECK_EQ(tg_engine_observable_store(e, stop, 1), 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    /* A flood of blocks with small items below it. */
+    uint32_t before = test_word(e, 160 + 16);
+    for (uint32_t i = 0; i < 60; i++)
+        CHECK_EQ(tg_engine_submit(e, 0, 0, OP_DEVICE_BLOCK, block_args, 1, NULL), 0);
+    for (uint32_t i = 0; i < ITEMS; i++)
+        CHECK_EQ(tg_engine_submit(e, 1, 3 + i % 2, OP_DEVICE_ADD, count_args, 2, &small[i]), 0);
+    for (uint32_t i = 0; i < ITEMS; i++)
+        CHECK_EQ(tg_engine_wait(e, &small[i], LIMIT), 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    CHECK_EQ(test_word(e, 160 + 16), before + 60 * 2 * TG_BLOCK_LANES);
+    test_close(e);
+}
+
 static void what_a_device_has_not_is_refused(void)
 {
     struct tg_engine_options o = test_options(64, 1);
@@ -145,5 +215,7 @@ int main(void)
     RUN(opcodes_of_the_image_run_and_fault);
     RUN(e5_fences_count_items_of_workers);
     RUN(items_of_warps_share_the_workers);
+    RUN(items_of_blocks_run_on_all_lanes);
+    RUN(e3_blocks_and_small_items_share_the_workers);
     return 0;
 }
