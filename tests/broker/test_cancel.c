@@ -135,7 +135,14 @@ static void l19_a_tree_that_forks_all_the_time_is_emptied(void)
         "trap '' TERM; for i in {1..400}; do (trap '' TERM; exec setsid sleep 300) & [ $i = 20 ] && { " SAY(
             "some") "}; done; wait");
     pid_t some = await_pid(&p, "some");
-    must_be_done(cancel_now(&p, a.ticket, 20));
+    /* A machine on which that takes longer than the broker tries says who is left, and is asked again. */
+    json_t *m = cancel_now(&p, a.ticket, 20);
+    for (int i = 0; i < 20 && strcmp(text_at(m, "state"), "HOLD") == 0; i++) {
+        CHECK(json_array_size(at(m, "survivors")) > 0);
+        json_decref(m);
+        m = cancel_now(&p, a.ticket, 0);
+    }
+    must_be_done(m);
     CHECK(!lives(some));
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     char command[160];
