@@ -15,12 +15,15 @@
  * - A handler runs on a worker thread. While it runs, that worker serves nobody else: there is no
  *   preemption, and a handler that never returns keeps its worker (drain and close then say -ETIMEDOUT).
  * - A slot is used again after its item finished. A handle notices: see tg_engine_wait about -ESTALE.
- * - With several workers, items of one tenant and level START in the order of their submission; they may
- *   finish in another order.
+ * - Items that one thread submits at one level for one tenant START in the order of their submission; with
+ *   several workers they may finish in another order. Items of different threads start in that order too
+ * where there is one worker; with more, threads submit by up to 8 ways (as many as workers, at most), which
+ * are served side by side: a worker turns to a way that nobody else serves after 64 claims at the latest.
  * - Submitting takes no lock, but a thread that the system stops in the middle of it (a few dozen
- * instructions) hides what is submitted behind it by the same tenant at the same level until it goes on: for
- * as long as the system keeps it from its core, so give threads that submit at one level and tenant like
- * priorities. Other levels and tenants do not notice, and calls that wait keep their limits.
+ *   instructions) hides what is submitted behind it, by the same way at the same level for the same tenant,
+ *   until it goes on: for as long as the system keeps it from its core, so give threads that submit at one
+ *   level and tenant like priorities. Other levels and tenants do not notice, and calls that wait keep their
+ *   limits.
  * - An item that parks (TG_OP_WAIT_IO) or writes to the debug log takes a lock for a few stores.
  * - Counters in the control buffer are published by the workers in steps of at most 256 items each and
  *   become exact when the engine is idle (tg_engine_settle waits for that). tg_engine_stats is exact always.

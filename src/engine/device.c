@@ -187,9 +187,9 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     if (!r)
         r = lay_device(e);
     if (!r)
-        r = tg_open_queues(e);
+        r = tg_open_queues(e, 1);
     if (!r)
-        r = tg_free_lay(e, 1, 0);
+        r = tg_free_lay(e, 0);
     if (!r)
         r = tg_open_sides(e);
     if (r)
