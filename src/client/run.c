@@ -19,6 +19,7 @@
 #include "client/lookup.h"
 #include "client/plain.h"
 #include "machine/oom.h"
+#include "proto/words.h"
 
 /* How much likelier than its wrapper a command is chosen when memory runs out, of 1000 (E8). */
 #define OOM_STEP 200
@@ -45,6 +46,7 @@ struct report {
     int joined_status;
     uint64_t granted_boot_ns;
     uint64_t ticket; /* to report as done; 0 for a nested one, which is its parent's */
+    char mark[TG_TICKET_ENV_BYTES];
     char text[TG_CLIENT_TEXT_BYTES];
 };
 
@@ -121,6 +123,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, bo
         ask->granted(ask->ctx, &answer);
     report->ticket = strcmp(answer.verdict, "nested") == 0 ? 0 : answer.ticket;
     report->granted_boot_ns = answer.granted_boot_ns;
+    memcpy(report->mark, answer.env, sizeof(report->mark));
     report->stage = STAGE_RUNNING;
     prctl(PR_SET_PDEATHSIG, 0);
     tg_fault_point("client.before-exec");
@@ -163,24 +166,43 @@ static void hear_answer(struct tg_client *c, const struct tg_run_ask *ask, uint6
     json_decref(reply);
 }
 
-/* Best effort: the broker sees the end by itself; this adds the wait status, the largest process, and whether
- * anything is left. If so, we stay until the broker has looked: what has no mark is found as long as we are
- * its parent. */
+/* The word is left beside the store before the broker is told: whatever becomes of that broker, the next one
+ * reads it (A8), and nobody need wait for an answer. */
+static bool keep_word(const struct tg_client *c, const struct report *report, const struct tg_run_end *end,
+                      int status, uint64_t peak_mb)
+{
+    const struct tg_word word = {.status = status,
+                                 .oom = end->oom,
+                                 .peak_mb = peak_mb,
+                                 .ended_boot_ms = tg_clock_boot_ms(),
+                                 .ended_wall_ms = tg_clock_wall_ms()};
+    return tg_words_append(c->paths.state_dir, report->mark, &word) == 0;
+}
+
+/* The broker sees the end by itself; this adds the wait status, the largest process, and whether anything is
+ * left. If so, we stay until the broker has looked: what has no mark is found as long as we are its parent.
+ */
 static void report_done(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
                         const struct tg_run_end *end, int status)
 {
     uint64_t peak_mb = largest_mb();
+    bool was_long = tg_clock_boot_ms() - report->granted_boot_ns / 1000000 >= NOTE_AFTER_MS;
+    bool awaits = end->left || was_long || peak_mb >= NOTE_ABOVE_MB;
+    bool kept = keep_word(c, report, end, status, peak_mb);
+    tg_fault_point("wrapper.kept");
     json_t *done = json_pack("{s:s,s:I,s:i,s:I}", "op", "done", "ticket", (json_int_t)report->ticket,
                              "status", status, "peak_mb", (json_int_t)peak_mb);
     if (done && end->left_known)
         json_object_set_new(done, "left", json_integer(end->left));
     if (done && end->oom)
         json_object_set_new(done, "oom", json_true());
+    if (done && kept)
+        json_object_set_new(done, "kept", json_true());
+    if (done && !awaits)
+        json_object_set_new(done, "quiet", json_true());
     if (done)
         tg_client_tell(c, done);
-    bool was_long = tg_clock_boot_ms() - report->granted_boot_ns / 1000000 >= NOTE_AFTER_MS;
-    bool is_told = done && c->fd >= 0;
-    if (is_told && (end->left || was_long || peak_mb >= NOTE_ABOVE_MB))
+    if (done && c->fd >= 0 && awaits)
         hear_answer(c, ask, report->ticket, done, end->left ? LEFT_MS : TG_CLIENT_TELL_MS);
     json_decref(done);
 }

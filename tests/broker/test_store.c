@@ -119,11 +119,13 @@ static void what_was_written_is_read_again(void)
     CHECK_EQ(tg_store_grant(s, c, true, a), 0);
     CHECK_EQ(tg_store_end(s, b, TG_OUTCOME_OWNER_DIED, -1), 0);
     struct tg_filled filled = {0};
-    CHECK_EQ(tg_store_fill_status(s, 2, 256, TG_OUTCOME_DONE, 70, &filled), 0);
+    CHECK_EQ(tg_store_fill_status(s, 2, b->uid + 1, 256, TG_OUTCOME_DONE, 70, &filled), -EPERM);
+    CHECK_EQ(filled.uid, b->uid);
+    CHECK_EQ(tg_store_fill_status(s, 2, b->uid, 256, TG_OUTCOME_DONE, 70, &filled), 0);
     CHECK(filled.found);
     CHECK_EQ(filled.peak_mb, 70);
     CHECK_EQ(filled.est_mb, b->est_mb);
-    CHECK_EQ(tg_store_fill_status(s, 2, 512, TG_OUTCOME_DONE, 99, &filled), 0);
+    CHECK_EQ(tg_store_fill_status(s, 2, 0, 512, TG_OUTCOME_DONE, 99, &filled), 0);
     CHECK(!filled.found && filled.peak_mb == 0);
     CHECK_EQ(tg_store_config_set(s, "slots", "4"), 0);
     tg_store_close(s);

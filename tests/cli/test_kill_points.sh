@@ -137,7 +137,7 @@ a8_the_broker_killed_at_each_point_of_its_start() {
 a8_client_and_wrapper_killed_at_each_point() {
   local point busy pids n code victim
   for point in client.connected client.asked client.answered client.decided client.before-exec \
-    wrapper.forked wrapper.ended wrapper.told; do
+    wrapper.forked wrapper.ended wrapper.kept wrapper.told; do
     COVERED+=("$point")
     for busy in no yes; do
       : >ran
@@ -160,7 +160,7 @@ a8_client_and_wrapper_killed_at_each_point() {
       [ "$(ran victim)" -le 1 ] || fail "$point: the victim ran twice"
       case $point in
       client.*) [ "$(ran victim)" = 0 ] || fail "$point: the victim ran without its client" ;;
-      wrapper.ended | wrapper.told) [ "$(ran victim)" = 1 ] || fail "$point: the victim did not run" ;;
+      wrapper.ended | wrapper.kept | wrapper.told) [ "$(ran victim)" = 1 ] || fail "$point: the victim did not run" ;;
       esac
       nothing_went_wrong $point
     done
