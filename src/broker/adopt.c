@@ -212,13 +212,29 @@ int tg_adopt(struct tg_broker *b)
     return 0;
 }
 
-/* Backwards, since a parked ticket leaves the list. */
-static void park_missing(struct tg_broker *b, struct tg_ticket *const *list, size_t n)
+static size_t add_missing(struct tg_ticket **missing, struct tg_ticket *const *list, size_t n)
 {
-    for (size_t i = n; i-- > 0;) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
         if (list[i]->adopted)
-            tg_life_parked(b, list[i]);
+            missing[found++] = list[i];
     }
+    return found;
+}
+
+/* Thousands of them are one transaction. */
+static bool park_missing(struct tg_broker *b)
+{
+    const struct tg_queue *q = &b->queue;
+    struct tg_ticket **missing = calloc(q->n_waiters + q->n_holders + q->n_aside + 1, sizeof(*missing));
+    if (!missing)
+        return false;
+    size_t n = add_missing(missing, q->waiters, q->n_waiters);
+    n += add_missing(missing + n, q->holders, q->n_holders);
+    n += add_missing(missing + n, q->aside, q->n_aside);
+    tg_life_parked_all(b, missing, n);
+    free(missing);
+    return true;
 }
 
 void tg_adopt_tick(struct tg_broker *b)
@@ -230,9 +246,10 @@ void tg_adopt_tick(struct tg_broker *b)
         tg_broker_arm(b, &b->adopt_timer, TICK_MS);
         return;
     }
+    if (!park_missing(b)) { /* no memory for that: nobody is granted anything until there is */
+        tg_broker_arm(b, &b->adopt_timer, TICK_MS);
+        return;
+    }
     b->holding_back = false;
-    park_missing(b, b->queue.waiters, b->queue.n_waiters);
-    park_missing(b, b->queue.holders, b->queue.n_holders);
-    park_missing(b, b->queue.aside, b->queue.n_aside);
     b->pass_due = true;
 }

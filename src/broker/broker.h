@@ -290,6 +290,8 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t);
 /* The same after the fact: the client is gone. */
 void tg_life_parked(struct tg_broker *b, struct tg_ticket *t);
+/* The same for n of them, in one transaction. */
+void tg_life_parked_all(struct tg_broker *b, struct tg_ticket *const *list, size_t n);
 /* Who was passed over, being stopped, is a waiter again. */
 void tg_life_unpark(struct tg_broker *b, struct tg_ticket *t);
 /* Writes the ticket as it is; a refusal is made good later. */

@@ -242,6 +242,21 @@ void tg_life_parked(struct tg_broker *b, struct tg_ticket *t)
     tg_life_touch(b, t);
 }
 
+void tg_life_parked_all(struct tg_broker *b, struct tg_ticket *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (tg_ticket_may_become(list[i], TG_PARKED))
+            apply_park(b, list[i]);
+    }
+    tg_fault_point("touch.before");
+    int err = n > 0 ? tg_store_update_all(b->store, list, n) : 0;
+    tg_fault_point("touch.after");
+    for (size_t i = 0; i < n; i++)
+        set_dirty(b, list[i], err != 0);
+    if (err)
+        tg_broker_store_failed(b);
+}
+
 void tg_life_unpark(struct tg_broker *b, struct tg_ticket *t)
 {
     if (!tg_ticket_may_become(t, TG_WAIT))

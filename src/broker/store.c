@@ -168,6 +168,16 @@ int tg_store_update(struct tg_store *s, const struct tg_ticket *t)
     return put_update(s, t);
 }
 
+int tg_store_update_all(struct tg_store *s, struct tg_ticket *const *t, size_t n)
+{
+    int err = tg_store_begin(s);
+    if (err)
+        return err;
+    for (size_t i = 0; i < n && !err; i++)
+        err = put_update(s, t[i]);
+    return tg_store_finish(s, err);
+}
+
 int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front)
 {
     int err = tg_store_begin(s);

@@ -74,6 +74,8 @@ uint64_t tg_store_next_id(const struct tg_store *s);
 /* Each: 0; -ENOSPC, -EROFS, -EIO, ... when the store refused. */
 int tg_store_insert(struct tg_store *s, const struct tg_ticket *t);
 int tg_store_update(struct tg_store *s, const struct tg_ticket *t);
+/* All of them in one transaction, or none. */
+int tg_store_update_all(struct tg_store *s, struct tg_ticket *const *t, size_t n);
 /* A grant: t (with its new state) is inserted or updated, and the front it passed (or NULL) updated, in one
  * transaction. */
 int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front);
