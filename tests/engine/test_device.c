@@ -18,14 +18,18 @@
 extern const unsigned char tg_test_image[], tg_test_image_end[];
 #endif
 
-static struct tg_engine *open_with_image(uint32_t slots)
+static struct tg_engine_options image_options(uint32_t slots)
 {
     struct tg_engine_options o = test_options(slots, 1);
 #ifdef TG_TEST_IMAGE
     o.device_image = tg_test_image;
     o.device_image_bytes = (size_t)(tg_test_image_end - tg_test_image);
 #endif
-    struct tg_engine *e = test_open(&o);
+    return o;
+}
+
+static void register_all(struct tg_engine *e)
+{
     for (uint32_t op = OP_DEVICE_ADD; op <= OP_DEVICE_AGAIN; op++)
         CHECK_EQ(tg_engine_register_device(e, op, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_WARP, TG_DEVICE_WARP), 0);
@@ -35,6 +39,13 @@ static struct tg_engine *open_with_image(uint32_t slots)
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_NONE, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, 3, TG_DEVICE_LANE), -EINVAL);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_ADD, (enum tg_device_shape)2), -EINVAL);
+}
+
+static struct tg_engine *open_with_image(uint32_t slots)
+{
+    struct tg_engine_options o = image_options(slots);
+    struct tg_engine *e = test_open(&o);
+    register_all(e);
     return e;
 }
 
@@ -180,6 +191,48 @@ static void e3_blocks_and_small_items_share_the_workers(void)
     test_close(e);
 }
 
+/* A body that does not return in time ends the engine: it is a FAULT with its reason, what waited is handed
+ * back, and the report names what ran. One that is REQUEUEd again and again does return. */
+static void a_body_past_its_limit_ends_the_engine(void)
+{
+    struct tg_engine_options o = image_options(64);
+    o.device_body_limit_ms = 3;
+    struct tg_engine *e = NULL;
+    CHECK_EQ(tg_engine_open(&o, &e), -EINVAL);
+    o.device_body_limit_ms = 1500;
+    e = test_open(&o);
+    register_all(e);
+    const uint32_t until[1] = {5}, stop[2] = {5, 1}, seconds[2] = {0, 6};
+    struct tg_item again, stuck, waits, found[4];
+    struct tg_fault f;
+    struct tg_device_report report;
+    CHECK_EQ(tg_engine_submit(e, 0, 2, OP_DEVICE_UNTIL, until, 1, &again), 0);
+    CHECK_EQ(tg_engine_wait(e, &again, 2 * SECOND), -ETIMEDOUT);
+    CHECK_EQ(run(e, OP_DEVICE_ADD, stop[0], stop[1], &stuck), 0);
+    CHECK_EQ(tg_engine_wait(e, &again, LIMIT), 0);
+    CHECK_EQ(tg_engine_device_report(e, &report, NULL, 0), 0);
+    CHECK(report.state == TG_DEVICE_RUNS && report.in_flight == 0);
+    CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
+    CHECK_EQ(tg_engine_submit(e, 3, 2, TG_OP_NOP, NULL, 0, &waits), 0);
+    CHECK_EQ(tg_engine_submit(e, 0, 2, OP_DEVICE_SPIN, seconds, 2, &stuck), 0);
+    CHECK_EQ(tg_engine_wait(e, &stuck, LIMIT), -EIO);
+    CHECK_EQ(tg_engine_fault(e, &stuck, &f), 0);
+    CHECK_EQ(f.reason, TG_FAULT_TIMEOUT);
+    CHECK(strstr(tg_fault_text(f.reason), "limit"));
+    CHECK_EQ(tg_engine_wait(e, &waits, LIMIT), -ECANCELED);
+    int r = 0;
+    for (uint64_t end = tg_clock_mono_ns() + LIMIT; r != -ESHUTDOWN && tg_clock_mono_ns() < end;)
+        r = tg_engine_submit(e, 0, 2, TG_OP_NOP, NULL, 0, NULL);
+    CHECK_EQ(r, -ESHUTDOWN);
+    CHECK_EQ(tg_engine_device_report(e, &report, found, 4), 0);
+    CHECK_EQ(report.state, TG_DEVICE_OVERRAN);
+    CHECK_EQ(report.in_flight, 1);
+    CHECK(found[0].slot == stuck.slot && found[0].generation == stuck.generation);
+    struct tg_drain_report drained;
+    CHECK_EQ(tg_engine_close(e, LIMIT, &drained), 0);
+    CHECK(drained.faults == 1 && drained.handed_back >= 1);
+}
+
 static void what_a_device_has_not_is_refused(void)
 {
     struct tg_engine_options o = test_options(64, 1);
@@ -217,5 +270,6 @@ int main(void)
     RUN(items_of_warps_share_the_workers);
     RUN(items_of_blocks_run_on_all_lanes);
     RUN(e3_blocks_and_small_items_share_the_workers);
+    RUN(a_body_past_its_limit_ends_the_engine);
     return 0;
 }

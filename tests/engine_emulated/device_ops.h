@@ -7,7 +7,7 @@
 
 #include "engine/device_op.h"
 
-#define OP_DEVICE_SPIN 0x100u  /* a0: ns */
+#define OP_DEVICE_SPIN 0x100u  /* a0: ns, a1: seconds */
 #define OP_DEVICE_ADD 0x101u   /* observable a0 += a1 */
 #define OP_DEVICE_FAIL 0x102u  /* returns a0 as it is */
 #define OP_DEVICE_AGAIN 0x103u /* observable a0 counts its runs; ends with run a1 */
@@ -25,7 +25,7 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
     case OP_DEVICE_EMPTY:
         return TG_OP_FINISHED;
     case OP_DEVICE_SPIN: {
-        uint64_t end = tg_device_ns() + op->args[0];
+        uint64_t end = tg_device_ns() + op->args[0] + op->args[1] * UINT64_C(1000000000);
         while (tg_device_ns() < end)
             ;
         return TG_OP_FINISHED;
