@@ -52,6 +52,7 @@ extern "C" {
 struct tg_engine;
 struct tg_kernel;
 struct tg_ir_memory;
+struct tg_item;
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
@@ -121,6 +122,14 @@ struct tg_engine_options {
      * open locks in place, or what cudaMalloc and cudaHostAlloc gave. NULL: none. */
     struct tg_kernel *kernel;
     const struct tg_ir_memory *kernel_memory;
+
+    /* A device engine: longest time that one run of a body on a worker may take, 4 ms or more; 0: none. See
+     * "A body that does not return" below. */
+    uint32_t device_body_limit_ms;
+    /* A context of the caller's own (a CUcontext) of the backend's device, in which the engine lives; it
+     * stays until close. NULL: the primary context of the device, which is the one that the CUDA runtime
+     * uses. */
+    void *device_context;
 };
 
 void tg_engine_options_init(struct tg_engine_options *options);
@@ -154,6 +163,34 @@ const char *tg_engine_open_reason(void);
  * - a DFA table is copied to the device when it is set;
  * - when the device faults, what ran is FAULT with reason TG_FAULT_DEVICE, what did not is handed back, the
  *   engine takes no more work, and the process must close it before it opens another. */
+
+/* A body that does not return. A kernel cannot stop one of its warps. With device_body_limit_ms the engine
+ * notices, within a quarter more than the limit, that a body is past it, and ends: the items of such bodies
+ * are FAULT with reason TG_FAULT_TIMEOUT, what else ran is FAULT with TG_FAULT_DEVICE, what did not is handed
+ * back, nothing more is accepted (-ESHUTDOWN). An item that is REQUEUEd begins anew. Close then returns;
+ * while the body goes on it keeps its multiprocessor, and the engine's memory is not freed, until the process
+ * ends. */
+
+enum tg_device_state {
+    TG_DEVICE_RUNS = 0,
+    TG_DEVICE_ENDED,   /* by drain */
+    TG_DEVICE_FAULTED, /* a fault of the device, mostly of a body; error and text say which */
+    TG_DEVICE_OVERRAN, /* a body is past device_body_limit_ms */
+    TG_DEVICE_EXPIRED, /* device_limit_ms is over */
+};
+
+struct tg_device_report {
+    uint32_t state;     /* enum tg_device_state */
+    int32_t error;      /* of TG_DEVICE_FAULTED: the driver's number, for instance 700 */
+    uint32_t in_flight; /* items that ran when it faulted or overran; tg_engine_fault tells their reasons */
+    char text[128];     /* the driver's name and words for error, or "" */
+};
+
+/* How the device is, and which items ran when it ended: the first capacity of them go to ret_items (NULL with
+ * 0).
+ * -ENOTSUP no device engine */
+int tg_engine_device_report(struct tg_engine *engine, struct tg_device_report *ret_report,
+                            struct tg_item *ret_items, uint32_t capacity);
 
 /* How an opcode of the device image is run. */
 enum tg_device_shape {

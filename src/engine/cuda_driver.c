@@ -5,13 +5,14 @@
  * item passes through here. No header of a CUDA toolkit is needed; the kernel's image comes from nvcc where
  * there is one (cmake/cuda.cmake), else this backend says that it was built without.
  *
- * Living with the rest of CUDA: the device's primary context (the one the CUDA runtime uses) is retained and
- * made current only during a call; a stream of its own that waits for nobody; modules are loaded eagerly,
- * because a lazy load may wait for a kernel that never ends.
+ * Living with the rest of CUDA: the device's primary context (the one the CUDA runtime uses) is retained, or
+ * the caller's own is used, and it is current only during a call; a stream of its own that waits for nobody;
+ * modules are loaded eagerly, because a lazy load may wait for a kernel that never ends.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ struct driver {
     result_t (*context_release)(device_t);
     result_t (*context_push)(void *);
     result_t (*context_pop)(void **);
+    result_t (*context_device)(device_t *);
     result_t (*module_load)(void **, const void *);
     result_t (*module_unload)(void *);
     result_t (*module_function)(void **, void *, const char *);
@@ -74,6 +76,8 @@ struct driver {
     result_t (*copy_to)(pointer_t, const void *, size_t, void *);
     result_t (*stream_create)(void **, unsigned, int);
     result_t (*stream_destroy)(void *);
+    result_t (*error_name)(result_t, const char **);
+    result_t (*error_text)(result_t, const char **);
     result_t (*stream_query)(void *);
     result_t (*stream_wait)(void *);
     result_t (*priority_range)(int *, int *);
@@ -93,6 +97,7 @@ static const struct {
     {"cuDevicePrimaryCtxRelease_v2", offsetof(struct driver, context_release)},
     {"cuCtxPushCurrent_v2", offsetof(struct driver, context_push)},
     {"cuCtxPopCurrent_v2", offsetof(struct driver, context_pop)},
+    {"cuCtxGetDevice", offsetof(struct driver, context_device)},
     {"cuModuleLoadData", offsetof(struct driver, module_load)},
     {"cuModuleUnload", offsetof(struct driver, module_unload)},
     {"cuModuleGetFunction", offsetof(struct driver, module_function)},
@@ -109,6 +114,8 @@ static const struct {
     {"cuMemcpyHtoDAsync_v2", offsetof(struct driver, copy_to)},
     {"cuStreamCreateWithPriority", offsetof(struct driver, stream_create)},
     {"cuStreamDestroy_v2", offsetof(struct driver, stream_destroy)},
+    {"cuGetErrorName", offsetof(struct driver, error_name)},
+    {"cuGetErrorString", offsetof(struct driver, error_text)},
     {"cuStreamQuery", offsetof(struct driver, stream_query)},
     {"cuStreamSynchronize", offsetof(struct driver, stream_wait)},
     {"cuCtxGetStreamPriorityRange", offsetof(struct driver, priority_range)},
@@ -126,7 +133,8 @@ struct cuda {
     uint32_t host_count, locked_count, memory_count;
     uint32_t blocks;
     pthread_mutex_t lock;
-    bool started;
+    bool started, retained;
+    result_t error; /* of a kernel that died; under lock */
 };
 
 /* driver_lock is held. */
@@ -179,6 +187,23 @@ static void leave(void)
 
 static void cuda_close(void *state);
 
+/* Errors that stay with a context, so that nothing runs in it any more. */
+static bool is_lasting(result_t r)
+{
+    return r == 700 || r == 702 || r == 709 || r == 710 || (r >= 714 && r <= 719);
+}
+
+/* The driver says no with r. */
+static int refused(result_t r, int result, const char *why, const char **ret_why)
+{
+    *ret_why = why;
+    if (!is_lasting(r))
+        return result;
+    *ret_why = "a kernel of this process faulted, and CUDA keeps that error: open the engine in another "
+               "process, or in a context of your own made after it";
+    return -ENOTRECOVERABLE;
+}
+
 static int find_number(const char *backend, device_t *ret_device, const char **ret_why)
 {
     uint64_t number;
@@ -217,10 +242,26 @@ int tg_cuda_processor(const char *backend, uint32_t *ret_processor, const char *
     return 0;
 }
 
-static int find_device(struct cuda *c, const char *backend, const char **ret_why)
+/* The caller's own context: of this device. */
+static int borrow_context(struct cuda *c, void *context, const char **ret_why)
+{
+    device_t device = -1;
+    c->context = context;
+    result_t r = driver.context_push(context);
+    if (r == CUDA_SUCCESS) {
+        r = driver.context_device(&device);
+        leave();
+    }
+    if (r == CUDA_SUCCESS && device == c->device)
+        return 0;
+    c->context = NULL;
+    return refused(r, -EINVAL, "device_context is no context of that GPU", ret_why);
+}
+
+static int find_device(struct cuda *c, const struct tg_engine_options *o, const char **ret_why)
 {
     int cooperative = 0;
-    int r = find_number(backend, &c->device, ret_why);
+    int r = find_number(o->backend, &c->device, ret_why);
     if (r)
         return r;
     driver.device_attribute(&cooperative, ATTRIBUTE_COOPERATIVE, c->device);
@@ -228,11 +269,14 @@ static int find_device(struct cuda *c, const char *backend, const char **ret_why
         *ret_why = "the GPU has no cooperative launch, on which the engine's progress rests";
         return -ENODEV;
     }
-    if (driver.context_retain(&c->context, c->device) != CUDA_SUCCESS) {
-        *ret_why = "the GPU's context cannot be had: another process may hold it, or an earlier fault";
-        return -ENODEV;
-    }
-    return 0;
+    if (o->device_context)
+        return borrow_context(c, o->device_context, ret_why);
+    result_t got = driver.context_retain(&c->context, c->device);
+    c->retained = got == CUDA_SUCCESS;
+    if (c->retained)
+        return 0;
+    c->context = NULL;
+    return refused(got, -ENODEV, "the GPU's context cannot be had: another process may hold it", ret_why);
 }
 
 static int prepare(struct cuda *c, const struct tg_engine_options *o, const char **ret_why)
@@ -241,17 +285,19 @@ static int prepare(struct cuda *c, const struct tg_engine_options *o, const char
     int greatest = 0;
     const void *image = o->device_image ? o->device_image : built_in_image;
     driver.priority_range(&least, &greatest);
-    if (driver.module_load(&c->module, image) != CUDA_SUCCESS ||
-        driver.module_function(&c->kernel, c->module, "tg_engine_kernel") != CUDA_SUCCESS) {
-        *ret_why =
-            "the driver refuses the kernel's image: a GPU older than sm_80, or another program's image";
-        return -ENODEV;
-    }
-    if (driver.stream_create(&c->stream, STREAM_NON_BLOCKING, greatest) != CUDA_SUCCESS ||
-        driver.stream_create(&c->copies, STREAM_NON_BLOCKING, greatest) != CUDA_SUCCESS) {
-        *ret_why = "the driver gives no stream";
-        return -ENODEV;
-    }
+    result_t r = driver.stream_create(&c->stream, STREAM_NON_BLOCKING, greatest);
+    if (r == CUDA_SUCCESS)
+        r = driver.stream_create(&c->copies, STREAM_NON_BLOCKING, greatest);
+    if (r != CUDA_SUCCESS)
+        return refused(r, -ENODEV, "the driver gives no stream", ret_why);
+    r = driver.module_load(&c->module, image);
+    if (r == CUDA_SUCCESS)
+        r = driver.module_function(&c->kernel, c->module, "tg_engine_kernel");
+    if (r != CUDA_SUCCESS)
+        return refused(
+            r, -ENODEV,
+            "the driver refuses the kernel's image: a GPU older than sm_80, or another program's image",
+            ret_why);
     return 0;
 }
 
@@ -270,7 +316,7 @@ static int cuda_open(const struct tg_engine_options *o, void **ret_state, const 
     if (!c)
         return -ENOMEM;
     pthread_mutex_init(&c->lock, NULL);
-    r = find_device(c, o->backend, ret_why);
+    r = find_device(c, o, ret_why);
     if (!r) {
         enter(c);
         r = prepare(c, o, ret_why);
@@ -380,7 +426,25 @@ static int look(void *state)
     enter(c);
     result_t r = driver.stream_query(c->stream);
     leave();
-    return r == CUDA_NOT_READY ? 1 : r == CUDA_SUCCESS ? 0 : -EIO;
+    if (r == CUDA_NOT_READY || r == CUDA_SUCCESS)
+        return r == CUDA_NOT_READY ? 1 : 0;
+    pthread_mutex_lock(&c->lock);
+    c->error = r;
+    pthread_mutex_unlock(&c->lock);
+    return -EIO;
+}
+
+static int error(void *state, char *text, size_t bytes)
+{
+    struct cuda *c = state;
+    const char *name = NULL;
+    const char *words = NULL;
+    pthread_mutex_lock(&c->lock);
+    result_t r = c->error;
+    pthread_mutex_unlock(&c->lock);
+    if (driver.error_name(r, &name) == CUDA_SUCCESS && driver.error_text(r, &words) == CUDA_SUCCESS)
+        snprintf(text, bytes, "%s: %s", name, words);
+    return r;
 }
 
 /* Until the kernel has ended; false when it does not. */
@@ -418,7 +482,8 @@ static void cuda_close(void *state)
                 driver.module_unload(c->module);
         }
         leave();
-        driver.context_release(c->device);
+        if (c->retained)
+            driver.context_release(c->device);
     }
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -433,5 +498,6 @@ const struct tg_link tg_link_cuda = {
     .workers = workers,
     .start = start,
     .look = look,
+    .error = error,
     .close = cuda_close,
 };

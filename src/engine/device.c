@@ -119,9 +119,10 @@ static int lay_device(struct tg_engine *e)
     p->finished_tail = device(d, 2, sizeof(uint64_t));
     p->arrivals = device(d, 1, sizeof(uint32_t));
     p->dfa = device(d, 1, sizeof(uint64_t));
+    p->watch = d->body_limit_ms ? device(d, p->workers, sizeof(struct tg_watch)) : NULL;
     if (!p->items || !p->kept || !p->generation || !p->stamp || !p->fence_left || !p->bad || !p->cells ||
         !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals ||
-        !p->dfa)
+        !p->dfa || (d->body_limit_ms && !p->watch))
         return -ENOMEM;
     return d->link->upload(d->state, p->control, e->control, (size_t)e->control_words * TG_WORD_BYTES);
 }
@@ -149,8 +150,10 @@ static int arrive(struct tg_engine *e)
         int r = d->link->look(d->state);
         if (r <= 0)
             return r < 0 ? r : -EIO;
-        if (tg_clock_mono_ns() - start > ARRIVAL_NS)
+        if (tg_clock_mono_ns() - start > ARRIVAL_NS) {
+            tg_store_release_u32(&d->params.answers->given_up, 1); /* A5 release: pairs with A6 */
             return -ETIMEDOUT;
+        }
         sched_yield();
     }
     return 0;
@@ -183,6 +186,7 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     e->slots = o->slots;
     d->params.workers = link->workers(d->state, o->device_blocks);
     d->params.limit_ns = o->device_limit_ms * UINT64_C(1000000);
+    d->body_limit_ms = o->device_body_limit_ms;
     r = lay_host(e, o);
     if (!r)
         r = lay_device(e);
@@ -204,6 +208,8 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
         r = link->start(d->state, &d->params);
     if (!r)
         r = arrive(e);
+    if (!r)
+        r = tg_device_watch_start(e);
     if (!r && o->kernel)
         return tg_device_bodies_register(e, o->kernel);
     return r ? tg_open_because(r, "the kernel did not start, or not all of its blocks came up") : 0;
@@ -214,6 +220,7 @@ void tg_device_free(struct tg_engine *e)
     struct tg_device *d = e->device;
     if (!d)
         return;
+    tg_device_watch_stop(e);
     if (e->workers)
         tg_open_workers_free(e);
     e->workers = NULL;

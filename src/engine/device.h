@@ -81,6 +81,7 @@ enum tg_command {
     TG_COMMAND_CREDIT,   /* a0 more threads for class HOST */
     TG_COMMAND_EXECUTE,  /* slot: a built-in opcode, a0..: its arguments */
     TG_COMMAND_DRAIN,    /* finish what may run, hand back the rest, leave */
+    TG_COMMAND_BODIES, /* a look for bodies that do not return, as the a0-th with the same; value: how many */
 };
 
 /* A queue of slot numbers in host memory, filled by the device alone; cells as in index.h. */
@@ -100,11 +101,14 @@ struct tg_answers {
     uint32_t left;                   /* 1 + enum tg_left; the last store of the dispatcher */
     uint64_t consumed[TG_LINE_RINGS];
     uint64_t handed_back, cancelled, log_dropped, outside_faults;
+    uint32_t given_up; /* by the host: the blocks did not all come up in time */
 };
 
 enum tg_left {
     TG_LEFT_DRAINED = 0,
-    TG_LEFT_LIMIT, /* the time limit of a test build */
+    TG_LEFT_LIMIT,   /* the time limit of a test build */
+    TG_LEFT_OVERRUN, /* a body ran longer than it may */
+    TG_LEFT_ABSENT,  /* given up */
 };
 
 /* A sampled latency: lap << 54 | level << 51 | tenant << 46 | kind << 37 | ns. */
@@ -157,6 +161,13 @@ struct tg_task {
     TG_ALIGNED(128) uint32_t result[TG_TASK_ITEMS]; /* enum tg_worked */
     uint32_t detail[TG_TASK_ITEMS];
     uint32_t word[TG_TASK_WORDS][TG_TASK_ITEMS]; /* control words it wrote; TG_NO_WORD: none */
+    uint64_t owner; /* with a limit for bodies: bit i: item i has its answer; TG_ABANDONED */
+};
+#define TG_ABANDONED (UINT64_C(1) << 32)
+
+/* What the looks for bodies that do not return remember of a worker. The dispatcher's. */
+struct tg_watch {
+    uint32_t busy, seq, looks;
 };
 
 #define TG_NO_WORD 0xFFFFFFFFu
@@ -213,8 +224,9 @@ struct tg_device_params {
     const uint32_t *opcode_of; /* of each kind that the image runs; host memory, read by workers */
     uint32_t *finished;        /* ring of worker numbers + lap, filled by workers; more cells than workers */
     uint64_t *finished_tail;
-    uint32_t *arrivals; /* blocks of workers that came up */
-    uint64_t *dfa;      /* the table of DFA_STEP, for workers */
+    uint32_t *arrivals;     /* blocks of workers that came up */
+    uint64_t *dfa;          /* the table of DFA_STEP, for workers */
+    struct tg_watch *watch; /* one a worker; NULL: bodies have no limit */
     const struct tg_bodies *bodies;
     uint32_t blocks; /* how many there are */
     uint32_t finished_shift;

@@ -29,6 +29,8 @@ struct tg_link {
     int (*start)(void *state, struct tg_device_params *params);
     /* 1 it runs, 0 it has ended, -errno it died. */
     int (*look)(void *state);
+    /* After look said -errno: the driver's number for why, and its words. NULL: it never dies. */
+    int (*error)(void *state, char *text, size_t bytes);
     void (*close)(void *state);
 };
 
@@ -40,6 +42,11 @@ struct tg_device {
     struct tg_device_params params;
     uint32_t *kinds; /* the opcode of each kind that the image runs */
     uint32_t dead;   /* 1: the device died; nothing is asked of it any more */
+    /* Looks for bodies that do not return, four a limit. */
+    uint32_t body_limit_ms; /* 0: none */
+    uint32_t watch_stop;    /* its futex */
+    bool watches;
+    pthread_t watcher;
     struct {
         TG_ALIGNED(64) uint64_t tail; /* positions taken by publishers */
         struct tg_line *lines;
@@ -109,6 +116,11 @@ void tg_device_pause_host(uint32_t *event, uint32_t seen, uint32_t *step, uint64
 int tg_device_wait(struct tg_engine *e, const struct tg_item *t, uint64_t timeout_ns);
 int tg_device_settle(struct tg_engine *e, uint64_t timeout_ns);
 int tg_device_drain(struct tg_engine *e, uint64_t start, uint64_t timeout_ns);
+
+/* ---- device_watch.c ---- */
+int tg_device_watch_start(struct tg_engine *e);
+/* Also when it was not started. */
+void tg_device_watch_stop(struct tg_engine *e);
 
 /* ---- device_call.c ---- */
 int tg_device_callers_start(struct tg_engine *e);

@@ -125,8 +125,9 @@ int tg_device_drain(struct tg_engine *e, uint64_t start, uint64_t timeout_ns)
                                  timeout_ns - spent);
     }
     tg_device_callers_stop(e);
+    tg_device_watch_stop(e);
     tg_device_sync(e);
-    if (tg_load_acquire_u32(&d->params.answers->left) == 1 + TG_LEFT_LIMIT)
+    if (tg_load_acquire_u32(&d->params.answers->left) != 1 + TG_LEFT_DRAINED)
         tg_device_check(e);
     for (;;) {
         bool late = false;

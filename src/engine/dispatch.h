@@ -43,6 +43,7 @@ struct tg_shared {
     uint32_t flights; /* items in the hands of the host or of workers */
     uint32_t urgent;  /* claims at CRITICAL or HIGH since the last one elsewhere */
     uint32_t unposted, draining, cursor;
+    uint32_t overrun;     /* a body is past its limit: the end */
     uint32_t warm, loads; /* the level that had lines last; loads of 8 lines in its long look */
     uint32_t queued;      /* items in all queues */
     uint32_t dead;        /* cancelled items that still stand in a queue */

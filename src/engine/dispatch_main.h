@@ -11,7 +11,7 @@
 #define TG_ENGINE_DISPATCH_MAIN_H
 
 #include "engine/dispatch_block.h"
-#include "engine/dispatch_command.h"
+#include "engine/dispatch_watch.h"
 #include "engine/device_op.h"
 
 #define TG_LOOKS_UNTIL_IDLE 4u     /* empty looks before free cells are written */
@@ -78,8 +78,8 @@ TG_DEVICE_CALL void tg_copy_words(struct tg_warp *w, const struct tg_task *task,
         tg_copy_out(p, word);
 }
 
-/* The books of one finished task. */
-TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
+/* The books of one finished task: of the items in over by their answers, of others FAULT with that reason. */
+TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker, uint32_t over, uint32_t why)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -90,8 +90,11 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
     bool have = w->lane < count;
     struct tg_taken t = tg_held(p, have ? task->slot[w->lane] : 0);
     uint32_t result = TG_WORKED_TOLD;
-    if (have)
+    if (have && (over >> w->lane & 1u))
         result = tg_load_relaxed_u32(&task->result[w->lane]);
+    else if (have)
+        result = TG_WORKED_FAULT | why << TG_WORKED_REASON_SHIFT;
+    bool told = result == TG_WORKED_TOLD && why == 0;
     uint32_t kind = tg_kind_of(t.kept);
     struct tg_fault fault = {TG_FAULT_HANDLER, 0, 0};
     uint32_t reason = result >> TG_WORKED_REASON_SHIFT;
@@ -99,7 +102,7 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
     result &= TG_WORKED_WROTE - 1u;
     tg_copy_words(w, task, wrote);
     if (have && result >= TG_WORKED_FAULT) {
-        fault.detail = tg_load_relaxed_u32(&task->detail[w->lane]);
+        fault.detail = over >> w->lane & 1u ? tg_load_relaxed_u32(&task->detail[w->lane]) : 0;
         if (reason)
             fault.reason = reason;
         if (result == TG_WORKED_UNKNOWN)
@@ -107,6 +110,8 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
     }
     tg_warp_sync();
     if (w->lane == 0) {
+        if (p->watch && why == 0)
+            tg_store_relaxed_u64(&p->tasks[worker].owner, 0); /* before the next Q1 */
         tg_worker_free(s, worker);
         s->flights -= count;
     }
@@ -114,8 +119,7 @@ TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
     bool done = have && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE);
     if (done)
         tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
-    tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, result == TG_WORKED_TOLD,
-           wrote);
+    tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, told, wrote);
     for (uint32_t m = tg_warp_ballot(have && result == TG_WORKED_REQUEUE); m; m &= m - 1) {
         if (w->lane == tg_levels_first(m)) {
             tg_bump_relaxed_u64(&p->counts->requeues, 1);
@@ -141,7 +145,7 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
     uint32_t n = ~fresh ? tg_levels_first(~fresh) : TG_LANES;
     n = n < TG_COLLECT_MOST ? n : TG_COLLECT_MOST;
     for (uint32_t i = 0; i < n; i++)
-        tg_task_finished(w, tg_warp_shfl(cell, i) & ~(1u << 31));
+        tg_task_finished(w, tg_warp_shfl(cell, i) & ~(1u << 31), TG_ALL_LANES, 0);
     tg_warp_sync();
     if (w->lane == 0)
         s->finished_head += n;
@@ -149,7 +153,8 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
     return n;
 }
 
-TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
+/* False: it is given up, and nobody else is here. */
+TG_DEVICE bool tg_dispatcher_start(struct tg_warp *w)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -167,18 +172,23 @@ TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
         s->idle[i] = (uint16_t)(p->workers - 1 - i);
     tg_warp_sync();
     /* A1 acquire: blocks count themselves in; the host gives up on us after a while (device.c). */
-    while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0)
+    while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0) {
         if (p->limit_ns && tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0))
             break;
+        /* A6 relaxed: nothing is read behind it; pairs with A5. */
+        if (tg_warp_shfl(w->lane == 0 ? tg_sys_load_relaxed_u32(&p->answers->given_up) : 0, 0))
+            return false;
+    }
     if (w->lane == 0)
         tg_sys_store_release_u32(&p->answers->arrived, 1); /* N5 */
+    return true;
 }
 
 TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    if (why == TG_LEFT_DRAINED)
+    if (why == TG_LEFT_DRAINED || why == TG_LEFT_OVERRUN)
         tg_hand_back_all(w);
     tg_free_flush(w);
     tg_counts_publish(w, true);
@@ -220,12 +230,19 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
     struct tg_shared *s = tg_state();
     struct tg_warp warp = {lane};
     struct tg_warp *w = &warp;
-    tg_dispatcher_start(w);
+    if (!tg_dispatcher_start(w)) {
+        tg_dispatcher_leave(w, TG_LEFT_ABSENT);
+        return;
+    }
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
         struct tg_found found = tg_poll(w, TG_LINE_RINGS);
         uint32_t news = found.lines;
         if (found.commanded)
             tg_command(w, found.line);
+        if (s->overrun) {
+            tg_dispatcher_leave(w, TG_LEFT_OVERRUN);
+            return;
+        }
         uint32_t collected = tg_collect(w);
         news += collected;
         if (collected && s->queued) {
@@ -235,6 +252,8 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
             news += again.lines;
             if (again.commanded)
                 tg_command(w, again.line);
+            if (s->overrun)
+                continue;
         }
         struct tg_taken mine;
         uint32_t claimed = tg_claim(w, &mine);
@@ -299,7 +318,9 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, uint32_t number, uint32
     result |= wrote ? TG_WORKED_WROTE : 0;
     tg_store_relaxed_u32(&task->result[i], result);
     tg_store_relaxed_u32(&task->detail[i], r == TG_DEVICE_UNKNOWN && !op.reason ? op.opcode : (uint32_t)r);
-    if (result == TG_WORKED_TOLD)
+    if (p->watch && tg_add_acqrel_u64(&task->owner, UINT64_C(1) << i) & TG_ABANDONED)
+        return; /* W1: the dispatcher has ended it */
+    if ((result & (TG_WORKED_WROTE - 1u)) == TG_WORKED_TOLD)
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
 }
 

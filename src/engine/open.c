@@ -81,7 +81,8 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
               o->observables <= TG_MAX_ENCODED_OBSERVABLE_SLOTS &&
               o->log_records <= TG_MAX_ENCODED_DEBUG_RECORDS &&
               !(o->flags & ~(uint32_t)(TG_ENGINE_UNRESTRICTED | TG_ENGINE_SCAN)) &&
-              (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1;
+              (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1 &&
+              (o->device_body_limit_ms == 0 || o->device_body_limit_ms >= 4);
     return ok ? 0 : -EINVAL;
 }
 

@@ -38,6 +38,7 @@ struct tg_link_face { // the fields of struct tg_link (device_host.h is C)
     uint32_t (*workers)(void *, uint32_t);
     int (*start)(void *, struct tg_device_params *);
     int (*look)(void *);
+    int (*error)(void *, char *, size_t);
     void (*close)(void *);
 };
 }
@@ -168,5 +169,5 @@ void close_it(void *state)
 extern "C" {
 extern const struct tg_link_face tg_link_emulated;
 const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload,  adopt,
-                                              workers, start,  look,   close_it};
+                                              workers, start,  look,   nullptr, close_it};
 }
