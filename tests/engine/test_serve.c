@@ -217,10 +217,15 @@ static void e10_sleepers_wake(void)
     CHECK(stats.rings >= 10);
     CHECK(stats.sleeps >= 10);
     AWAIT(serve_stats(&s).sleeps >= stats.rings);
-    uint64_t before = cpu_ns(), sleeps = serve_stats(&s).sleeps;
-    pause_ms(300);
-    CHECK(cpu_ns() - before < 30 * UINT64_C(1000000)); /* less than a tenth of a core, with room to spare */
-    CHECK(serve_stats(&s).sleeps <= sleeps + 1);       /* it counts a moment before it sleeps */
+    /* Less than a tenth of a core, with room to spare; and it counts a moment before it sleeps. Once more
+     * where others keep it from going to sleep. */
+    bool quiet = false;
+    for (int i = 0; i < 10 && !quiet; i++) {
+        uint64_t before = cpu_ns(), sleeps = serve_stats(&s).sleeps;
+        pause_ms(300);
+        quiet = cpu_ns() - before < 30 * UINT64_C(1000000) && serve_stats(&s).sleeps <= sleeps + 1;
+    }
+    CHECK(quiet);
     tg_attached_detach(a);
     serve_end(&s);
 }
