@@ -29,6 +29,8 @@ a8_a_waiter_outlives_any_number_of_brokers() {
     ended "$waiter" && fail "the waiter gave up after $i kills"
     ended "$asker" && fail "wait-admit gave up after $i kills"
     ended "$onlooker" && fail "wait gave up after $i kills"
+    # Whom no broker has answered for 10 s gives up, rightly: on a slow machine one is let live that long.
+    [ $((i % 3)) != 0 ] || must_count 1 2
   done
   must_count 1 2
   let_go a
