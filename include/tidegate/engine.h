@@ -156,8 +156,10 @@ const char *tg_engine_open_reason(void);
  * warps. What differs from the CPU's workers:
  * - there are no buffers of the caller, no foreign slots, no scan and no serving of other processes
  * (-ENOTSUP);
- * - a finished item wakes nobody: tg_engine_wait looks for spin_us, then pauses (1 ms at most) between looks;
- * - latencies of tg_engine_stats are from the item's arrival on the device to its end there;
+ * - a finished item wakes nobody: tg_engine_wait looks for spin_us, then pauses between looks, a sixteenth of
+ *   what it has waited, 20 us to 1 ms;
+ * - latencies of tg_engine_stats are from the item's arrival on the device to its end there; of a level's
+ * items that were measured between two calls the last 4,096 count;
  * - tg_engine_stats, set_tenant, set_quota, cancel, set_dfa, observable_store and _add are round trips over
  * the bus;
  * - a DFA table is copied to the device when it is set;

@@ -58,7 +58,7 @@ static int lay_host(struct tg_engine *e, const struct tg_engine_options *o)
     e->log = p->log = host(d, e->log_words, TG_WORD_BYTES);
     p->host_bad = host(d, e->slots, sizeof(*p->host_bad));
     p->answers = host(d, 1, sizeof(*p->answers));
-    p->samples = host(d, (size_t)1 << TG_SAMPLE_SHIFT, sizeof(uint64_t));
+    p->samples = host(d, (size_t)TG_PRIORITY_LEVELS << TG_SAMPLE_SHIFT, sizeof(uint64_t));
     d->kinds = host(d, TG_KINDS, sizeof(uint32_t));
     p->opcode_of = d->kinds;
     if (!e->ring || !e->control || !e->log || !p->host_bad || !p->answers || !p->samples || !d->kinds)

@@ -101,7 +101,8 @@ struct tg_answers {
     uint32_t left;                   /* 1 + enum tg_left; the last store of the dispatcher */
     uint64_t consumed[TG_LINE_RINGS];
     uint64_t handed_back, cancelled, log_dropped, outside_faults;
-    uint32_t given_up; /* by the host: the blocks did not all come up in time */
+    uint64_t samples[TG_PRIORITY_LEVELS]; /* how many there were */
+    uint32_t given_up;                    /* by the host: the blocks did not all come up in time */
 };
 
 enum tg_left {
@@ -111,7 +112,8 @@ enum tg_left {
     TG_LEFT_ABSENT,  /* given up */
 };
 
-/* A sampled latency: lap << 54 | level << 51 | tenant << 46 | kind << 37 | ns. */
+/* A sampled latency: tenant << 46 | kind << 37 | ns. Each level has a ring of them, so that none loses its
+ * samples to another; the latest count. */
 #define TG_SAMPLE_SHIFT 12u
 #define TG_SAMPLE_NS ((UINT64_C(1) << 37) - 1u)
 

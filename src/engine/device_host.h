@@ -55,14 +55,14 @@ struct tg_device {
     struct tg_index free[TG_PRIORITY_LEVELS], calls, io; /* filled by the device, emptied here */
     pthread_mutex_t command_lock;                        /* positions of the command ring, in order */
     pthread_mutex_t callers_lock; /* starting the threads; folding in of samples and counters */
-    uint64_t samples_read;
+    uint64_t samples_read[TG_PRIORITY_LEVELS];
     uint64_t late_handed_back; /* published too late for the drain */
     /* Threads that run handlers of tg_engine_register: workers 1 .. */
     uint32_t callers, callers_started, callers_stop;
     TG_ALIGNED(64)
-    uint32_t call_event; /* futex: rises when an item for them is published and one may sleep */
-    uint32_t calls_out;  /* items of class HOST that are not over */
-    uint32_t callers_asleep;
+    uint32_t call_event;     /* futex: rises when an item for them is published and one may sleep */
+    uint32_t calls_out;      /* items of class HOST that are not over */
+    uint32_t callers_asleep; /* or in a pause */
 };
 
 /* ---- device.c ---- */
@@ -110,8 +110,8 @@ int tg_device_io_complete(struct tg_engine *e, const struct tg_item *t, int erro
 void tg_device_io_reap(struct tg_engine *e);
 
 /* ---- device_wait.c ---- */
-/* A pause of somebody who waits for the device, longer each time, up to 1 ms; event: a futex that may end it.
- */
+/* A pause of somebody who waits for the device, the step-th: a sixteenth of all before it, 20 us to 1 ms;
+ * event: a futex that may end it. */
 void tg_device_pause_host(uint32_t *event, uint32_t seen, uint32_t *step, uint64_t left_ns);
 int tg_device_wait(struct tg_engine *e, const struct tg_item *t, uint64_t timeout_ns);
 int tg_device_settle(struct tg_engine *e, uint64_t timeout_ns);

@@ -29,7 +29,7 @@
 /* The dispatcher's own state, in the fast memory of its block. */
 struct tg_shared {
     uint64_t position[TG_LINE_RINGS]; /* next line of each ring */
-    uint64_t free_tail[TG_PRIORITY_LEVELS], calls_tail, io_tail, samples;
+    uint64_t free_tail[TG_PRIORITY_LEVELS], samples[TG_PRIORITY_LEVELS], calls_tail, io_tail;
     uint64_t levels; /* state of tg_levels_choose */
     uint64_t finished_head;
     uint64_t started, commands, handed_back, cancelled, log_dropped, outside_faults;

@@ -66,6 +66,10 @@ TG_DEVICE_CALL void tg_abandon_all(struct tg_warp *w, uint32_t looks)
             before = tg_add_acqrel_u64(&p->tasks[i].owner, TG_ABANDONED); /* W1 */
         tg_task_finished(w, i, tg_warp_shfl((uint32_t)before, 0), stuck ? TG_FAULT_TIMEOUT : TG_FAULT_DEVICE);
     }
+    /* No slot is used again before the host has seen how it ended: it frees them all (device.c). */
+    if (w->lane == 0)
+        tg_state()->freed_count = 0;
+    tg_warp_sync();
 }
 
 #endif

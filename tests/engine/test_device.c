@@ -287,6 +287,27 @@ static void what_cannot_be_opened_says_why(void)
     CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
 }
 
+/* No level's latencies are lost to the items of another, of however many in a row. */
+static void each_level_has_its_latencies(void)
+{
+    struct tg_engine *e = open_with_image(1000);
+    static struct tg_batch_item items[100];
+    struct tg_engine_stats s;
+    for (uint32_t i = 0; i < 100; i++)
+        items[i].opcode = TG_OP_NOP;
+    for (uint32_t i = 0; i < 102; i++) {
+        uint32_t level = i < 2 ? 3 + i : 0; /* few at LOW and IDLE, then 10,000 at CRITICAL */
+        while (tg_engine_submit_many(e, level, level, items, 100, NULL) == -EAGAIN)
+            CHECK_EQ(tg_engine_wait_space(e, level, LIMIT), 0);
+    }
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    tg_engine_stats(e, &s);
+    CHECK(s.level[3].latency.count == 100 && s.level[4].latency.count == 100);
+    CHECK(s.level[0].latency.count >= 4096 && s.level[0].latency.count <= 10000);
+    CHECK(s.level[3].latency.p50_ns > 0);
+    test_close(e);
+}
+
 /* Two engines on one device share it: each has its blocks. One that does not fit is refused, and says so. */
 static void two_engines_share_a_device(void)
 {
@@ -441,6 +462,7 @@ int main(int argc, char **argv)
     RUN(items_of_warps_share_the_workers);
     RUN(items_of_blocks_run_on_all_lanes);
     RUN(e3_blocks_and_small_items_share_the_workers);
+    RUN(each_level_has_its_latencies);
     RUN(two_engines_share_a_device);
     RUN(a_body_past_its_limit_ends_the_engine);
     if (on_the_card()) {
