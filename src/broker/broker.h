@@ -343,8 +343,7 @@ void tg_look_start(struct tg_broker *b);
 /* ---- cancel.c */
 
 /* Ends the process tree of a run that holds: TERM now, KILL after the grace, until nobody is left; the ticket
- * ends then. Again: the shorter grace counts. 0: it is under way; 1: nobody was left, and the ticket is gone;
- * -EPERM, -ENOMEM, ...: nothing was begun. */
+ * ends then. Again: the shorter grace counts. 0: it is under way; -EPERM, -ENOMEM, ...: nothing was begun. */
 int tg_cancel_start(struct tg_broker *b, struct tg_ticket *t, uint64_t grace_ms);
 /* This peer is answered when the cancellation that is under way is over. */
 void tg_cancel_await(struct tg_peer *peer, struct tg_ticket *t);

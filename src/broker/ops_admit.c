@@ -217,7 +217,7 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     if (t)
         tg_survivors_ask(b, t);
     t = tg_queue_by_id(&b->queue, id);
-    if (t && t->look != TG_LOOK_NO)
+    if (t && t->main_ended && t->look != TG_LOOK_NO)
         tg_survivors_settle(b, t);
     return tg_queue_by_id(&b->queue, id);
 }

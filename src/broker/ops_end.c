@@ -121,7 +121,7 @@ static json_t *done(struct tg_broker *b, struct tg_peer *peer, const struct word
     else
         tg_survivors_main_ended(b, t, w.left_known ? (int)w.left : -1);
     t = tg_queue_by_id(&b->queue, w.id);
-    if (t && t->look != TG_LOOK_NO) /* the answer says whether the ticket goes on */
+    if (t && t->main_ended && t->look != TG_LOOK_NO) /* the answer says whether the ticket goes on */
         tg_survivors_settle(b, t);
     return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
 }
@@ -195,8 +195,6 @@ static json_t *cancel_run(struct tg_broker *b, struct tg_peer *peer, struct tg_t
     bool before = t->cancelled;
     t->cancelled = true;
     int rc = tg_cancel_start(b, t, grace_ms);
-    if (rc > 0)
-        return tg_ops_state_reply("DONE");
     if (rc < 0) {
         t->cancelled = before;
         return tg_error_reply(TG_ERR_DENIED, "ticket %llu: process %d cannot be signalled: %s",

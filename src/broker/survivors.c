@@ -276,10 +276,27 @@ void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t)
     settle(b, t, tg_survivors_look(b, t));
 }
 
+/* After a look, whatever it found. */
+static void looked(struct tg_broker *b, struct tg_ticket *t, int err)
+{
+    if (t->main_ended) {
+        settle(b, t, err);
+        return;
+    }
+    t->look = TG_LOOK_NO;
+    if (t->cancel) /* the owner at the least */
+        tg_cancel_tell(b, t);
+}
+
+void tg_survivors_look_now(struct tg_broker *b, struct tg_ticket *t)
+{
+    looked(b, t, tg_survivors_look(b, t));
+}
+
 void tg_survivors_seen(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want,
                        int err)
 {
-    settle(b, t, take_or_say(b, t, tree, want, err));
+    looked(b, t, take_or_say(b, t, tree, want, err));
 }
 
 static int ask_reaper(struct tg_broker *b, struct tg_ticket *t)
@@ -334,7 +351,7 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
         t->unasked = unasked;
         b->any_unasked |= unasked;
         look_again(b, t, WORD_MS);
-    } else if (left > 0 || t->cancel) { /* its wrapper stays for the answer, and is part of it */
+    } else if (left > 0 && !t->cancel) { /* its wrapper stays for the answer, and is part of it */
         tg_survivors_settle(b, t);
     } else {
         tg_look_later(b, t);
@@ -365,12 +382,8 @@ static bool one_due(struct tg_broker *b, struct tg_ticket *t, uint64_t now)
             return false;
         if (unasked && !t->awaits_word) /* that has just looked */
             return true;
-        if (t->main_ended && !t->cancel)
+        if (t->main_ended || t->cancel)
             tg_look_later(b, t);
-        else if (t->main_ended)
-            tg_survivors_settle(b, t);
-        else if (t->cancel && tg_survivors_look(b, t) == 0)
-            tg_cancel_tell(b, t);
     }
     return tg_queue_by_id(&b->queue, id) == t;
 }

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,24 +35,70 @@ static uint32_t sum_of(const char *text, size_t n)
     return sum;
 }
 
-int tg_words_append(const char *state_dir, const char *mark, const struct tg_word *w)
+/* By hand: a command says one word at its end, and printf alone would be half of what that costs. */
+static char *put(char *to, const char *text, size_t n)
 {
-    char path[TG_PATH_BYTES];
+    memcpy(to, text, n);
+    return to + n;
+}
+
+static char *put_number(char *to, uint64_t n)
+{
+    char text[24];
+    size_t at = sizeof(text);
+    do
+        text[--at] = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    text[--at] = ' ';
+    return put(to, text + at, sizeof(text) - at);
+}
+
+static void put_sum(uint32_t sum, char to[8])
+{
+    for (int i = 7; i >= 0; i--, sum >>= 4)
+        to[i] = "0123456789abcdef"[sum & 15];
+}
+
+int tg_words_open(const char *state_dir)
+{
+    char path[TG_STORE_PATH_BYTES + sizeof(NEW) + 1];
+    size_t folder = strnlen(state_dir, TG_STORE_PATH_BYTES);
+    if (folder == TG_STORE_PATH_BYTES)
+        return -ENAMETOOLONG;
+    char *end = put(path, state_dir, folder);
+    *end++ = '/';
+    put(end, NEW, sizeof(NEW));
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+int tg_words_write(int fd, const char *mark, const struct tg_word *w)
+{
     char line[LINE_BYTES];
     size_t length = strnlen(mark, TG_WORD_MARK_BYTES);
     if (length == 0 || length == TG_WORD_MARK_BYTES || mark[strcspn(mark, " \n")] != '\0' || w->status < 0)
         return -EINVAL;
-    int err = path_of(state_dir, NEW, path);
-    if (err)
-        return err;
-    int n = snprintf(line, sizeof(line), "%s %" PRId32 " %d %" PRIu64 " %" PRIu64 " %" PRIu64, mark,
-                     w->status, w->oom, w->peak_mb, w->ended_boot_ms, w->ended_wall_ms);
-    n += snprintf(line + n, sizeof(line) - (size_t)n, " %08" PRIx32 "\n", sum_of(line, (size_t)n));
-    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return -errno;
+    char *end = put(line, mark, length);
+    end = put_number(end, (uint64_t)w->status);
+    end = put_number(end, w->oom);
+    end = put_number(end, w->peak_mb);
+    end = put_number(end, w->ended_boot_ms);
+    end = put_number(end, w->ended_wall_ms);
+    uint32_t sum = sum_of(line, (size_t)(end - line));
+    *end++ = ' ';
+    put_sum(sum, end);
+    end[8] = '\n';
+    ssize_t n = end + 9 - line;
     ssize_t written = write(fd, line, (size_t)n);
-    err = written == n ? 0 : written < 0 ? -errno : -ENOSPC;
+    return written == n ? 0 : written < 0 ? -errno : -ENOSPC;
+}
+
+int tg_words_append(const char *state_dir, const char *mark, const struct tg_word *w)
+{
+    int fd = tg_words_open(state_dir);
+    if (fd < 0)
+        return fd;
+    int err = tg_words_write(fd, mark, w);
     close(fd);
     return err;
 }
@@ -87,13 +132,13 @@ static char *next_word(char **at)
 static bool read_line(char *line, const char *uuid, struct tg_word *ret)
 {
     struct tg_word w = {0};
-    char sum[16];
+    char sum[8];
     uint64_t status, oom;
     char *last = strrchr(line, ' ');
     if (!last)
         return false;
-    snprintf(sum, sizeof(sum), "%08" PRIx32, sum_of(line, (size_t)(last - line)));
-    if (strcmp(last + 1, sum) != 0)
+    put_sum(sum_of(line, (size_t)(last - line)), sum);
+    if (strlen(last + 1) != sizeof(sum) || memcmp(last + 1, sum, sizeof(sum)) != 0)
         return false;
     *last = '\0';
     char *mark = next_word(&line);

@@ -32,6 +32,12 @@ struct tg_word {
  * made the file; -EINVAL: no mark; another -errno: it is not kept. */
 int tg_words_append(const char *state_dir, const char *mark, const struct tg_word *w);
 
+/* The same in two steps, for a wrapper that opens the file while its command runs: a descriptor, or the same
+ * errors. It is good for TG_WORDS_FRESH_MS: the files may change places meanwhile, once. */
+#define TG_WORDS_FRESH_MS 1000u
+int tg_words_open(const char *state_dir);
+int tg_words_write(int fd, const char *mark, const struct tg_word *w);
+
 /* Makes the file where there is none. 0 or -errno. */
 int tg_words_make(const char *state_dir);
 
