@@ -170,7 +170,7 @@ e8_e10_oom_is_said() {
   until_true 5 rmdir "$group" || fail "the group is not empty"
   [ $code = 137 ] || fail "it exits $code: $(cat err)"
   grep -q "OOM-killed" err || fail "it says: $(cat err)"
-  "$TG" history --json | grep -q '"outcome": *"oom"' || fail "the history says: $("$TG" history)"
+  until_true 5 eval '"$TG" history --json | grep -q "\"outcome\": *\"oom\""' || fail "the history says: $("$TG" history)"
 }
 killed_by_somebody_is_not_oom() {
   local code=0
