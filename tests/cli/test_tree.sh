@@ -155,9 +155,9 @@ e8_the_command_scores_higher_than_its_wrapper() {
 }
 # A real one, in a control group with 32 MB: the exit code stays that of KILL, and the word is said.
 e8_e10_oom_is_said() {
-  local group=/sys/fs/cgroup/memory/tg-test-$$ limit=memory.limit_in_bytes code=0
+  local group=/sys/fs/cgroup/memory/${PLACE##*/} limit=memory.limit_in_bytes code=0
   if [ ! -d /sys/fs/cgroup/memory ]; then
-    group=/sys/fs/cgroup/tg-test-$$ limit=memory.max
+    group=/sys/fs/cgroup/${PLACE##*/} limit=memory.max
   fi
   if ! mkdir "$group" 2>/dev/null || ! echo 33554432 2>/dev/null >"$group/$limit"; then
     rmdir "$group" 2>/dev/null
