@@ -2,6 +2,7 @@
 # What a command starts and leaves behind, and its end: rows W8, L16, L17, L19, L2, W5, E8, E10, with real
 # wrappers.
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 
 gone() { ! kill -0 "$1" 2>/dev/null || [ "$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)" = Z ]; }
