@@ -75,6 +75,10 @@ broker_pid() { json | sed -n '/"broker": {/,/}/s/.*"pid": \([0-9]*\).*/\1/p'; }
 # ticket_of WORD: the id of the ticket whose command has WORD in it.
 ticket_of() { "$TG" status | awk -v w="$1" '$0 ~ w && $1 ~ /^[0-9]+$/ { print $1; exit }'; }
 
+# For scripts that cancel what runs: with it goes whatever its wrapper has started, also the helper by which a sanitizer
+# looks for leaks when the wrapper ends, for whose answer it would then wait for ever.
+without_leak_search() { export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"; }
+
 use_slots() { "$TG" config load off && "$TG" config slots "$1"; }
 
 # in_background COMMAND...: starts it, BG is its pid.

@@ -33,6 +33,7 @@ the_clock_is_stepped_indeed() {
   before=$("$TG" history --json --limit 1 | sed -n 's/.*"ended_wall_ms":\([0-9]*\).*/\1/p')
   step "$1"
   exits 0 "$TG" run -q -m 10 -- true
+  must_count 0 0
   after=$("$TG" history --json --limit 1 | sed -n 's/.*"ended_wall_ms":\([0-9]*\).*/\1/p')
   now=$(env -u LD_PRELOAD date +%s)
   [ -n "$after" ] || fail "no history (before: $before)"
@@ -145,6 +146,7 @@ u14_the_history_is_in_the_order_of_the_ends() {
   for n in 1 2 3; do
     step "$(((n % 2 ? 1 : -1) * $1))"
     exits 0 "$TG" run -q -m 10 -- sh -c ": row$n"
+    must_count 0 0
   done
   "$TG" history --limit 3 | grep -o 'row[123]' | tr -d '\n' >rows
   [ "$(cat rows)" = row1row2row3 ] || fail "the history has $(cat rows)"

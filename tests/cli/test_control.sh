@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # status, prio, cancel, config, stop (O11, V1, V2, W16, A9).
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 
 status_begins_with_the_counts_and_says_where() {

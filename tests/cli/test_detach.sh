@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run --detach and output: a job that outlives its terminal, its output kept (L2, W8, L17).
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 KEPT=$XDG_STATE_HOME/tidegate/output
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run --key: the same thing is not started twice (V8): joined, refused or replaced.
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 2
 
 # A run with the key "build" that says that it is up in a.log, and ends with code $1 when fifo a is opened.

@@ -16,25 +16,27 @@ flock_ms() {
 }
 
 p4_300_trivial_jobs_drain() {
-  local n begin took before=0 after=0
+  local n begin took floor=
   mkdir ran
   hold a
   "$TG" config slots 1
-  for n in $(seq 300); do
+  for n in $(seq "$AT_ONCE"); do
     "$TG" run -q -m 0 -- touch "ran/$n" </dev/null &
   done
-  until_true 60 counts 1 300 || fail "not all of them wait"
-  ! command -v flock >/dev/null || before=$(flock_ms)
+  until_true 60 counts 1 "$AT_ONCE" || fail "not all of them wait"
   begin=$(mono_ms)
   let_go a
   until_true 120 counts 0 0 || fail "they do not drain"
   took=$(($(mono_ms) - begin))
-  [ "$(ls ran | wc -l)" = 300 ] || fail "only $(ls ran | wc -l) ran"
-  ! command -v flock >/dev/null || after=$(flock_ms)
-  echo "  300 jobs one after the other: $took ms (flock before and after: $before, $after ms)" >&2
-  # 3 s are asked for: on a machine with nothing else to do that is 4 times what flock takes. Others slow both, not evenly.
-  [ "$took" -lt 3000 ] || [ "$took" -lt $((10 * (before > after ? before : after))) ] || [ "$after" = 0 ] ||
-    fail "they took $took ms, flock $before and $after"
+  [ "$(ls ran | wc -l)" = "$AT_ONCE" ] || fail "only $(ls ran | wc -l) ran"
+  if command -v flock >/dev/null; then
+    begin=$(mono_ms)
+    for n in $(seq "$AT_ONCE"); do flock lock true; done
+    floor=$(($(mono_ms) - begin))
+  fi
+  echo "  $AT_ONCE jobs one after the other: $took ms (flock: ${floor:-none} ms)" >&2
+  # 3 s are asked for, and reached with ease by a machine that has nothing else to do.
+  [ "$took" -lt 3000 ] || [ "$took" -lt $((12 * ${floor:-10000})) ] || fail "they took $took ms, flock $floor"
   "$TG" config slots 4
 }
 
@@ -47,11 +49,13 @@ share_of_jobs() {
     echo $?
   done
 }
+# The word on how the last ones ended comes a moment after their ends.
+all_recorded() { [ "$("$TG" history --json --limit 100000 | grep -c '"exit":1,')" = "$(wc -l <codes)" ]; }
 p4_5000_jobs_of_false() {
   local begin codes share shares=()
   begin=$(mono_ms)
   for share in 1 2 3 4 5 6 7 8; do
-    share_of_jobs $((SECONDS + 45)) </dev/null >"codes.$share" &
+    share_of_jobs $((SECONDS + 25)) </dev/null >"codes.$share" &
     shares+=($!)
   done
   STARTED+=("${shares[@]}")
@@ -62,12 +66,12 @@ p4_5000_jobs_of_false() {
   [ "$(sort -u codes)" = 1 ] || fail "exit codes other than 1: $codes"
   [ "$(wc -l <codes)" -ge $((JOBS / 10 - 8)) ] || fail "only $(wc -l <codes) jobs ended"
   must_count 0 0
-  [ "$("$TG" history --json --limit 100000 | grep -c '"exit":1,')" = "$(wc -l <codes)" ] ||
+  until_true 5 all_recorded ||
     fail "the history has $("$TG" history --json --limit 100000 | grep -c '"exit":1,') of them"
 }
 
-JOBS=5000
-grep -q '^TG_SANITIZE:[A-Z]*=.' "$BUILD/CMakeCache.txt" && JOBS=600
+JOBS=5000 AT_ONCE=300
+grep -q '^TG_SANITIZE:[A-Z]*=.' "$BUILD/CMakeCache.txt" && JOBS=600 AT_ONCE=100
 row p4_300_trivial_jobs_drain
 row p4_5000_jobs_of_false
 exit 0

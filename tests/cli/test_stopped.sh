@@ -2,6 +2,7 @@
 # A process that a signal has stopped, while it waits and while it holds: status says so, its turn is passed
 # over and its place kept, and nobody waits for it (A7; docs/command.md, "Stopped processes").
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 
 # The process that waits, or runs: the child of the wrapper.
