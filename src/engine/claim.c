@@ -17,7 +17,7 @@
  * microsecond where the cores share none), where the queue is long enough for that. */
 #define PREFETCH_FAR 16u
 #define PREFETCH_NEAR 2u
-#define TIDY_EVERY 32u  /* looks at an empty queue beside other work */
+#define TIDY_EVERY 8u   /* looks at an empty queue beside other work */
 #define AHEAD 8u        /* claims at one level that a worker decides at once */
 #define HOME_CLAIMS 64u /* of one level and tenant, before a worker looks at other shards */
 #define VISIT_CLAIMS 8u /* at a shard that has fallen behind */
@@ -109,8 +109,9 @@ static inline bool levels_ahead(struct tg_worker *w, uint64_t state, uint32_t fo
     if (next != state) {
         /* V4 acq_rel: before the state changes; pairs with V5. */
         if (tg_levels_forgets(state, next) && tg_add_acqrel_u32(&e->forgotten, 1) == forgotten)
-            forgotten++;                                  /* that was this one's own */
-        if (!tg_cas_acqrel_u64(&e->levels, &state, next)) /* V1; V4 */
+            forgotten++; /* its own step hides nobody else's */
+        /* V1, V4 again. */
+        if (!tg_cas_acqrel_u64(&e->levels, &state, next))
             return false;
     }
     w->ahead.run = (uint32_t)(next >> 40);
