@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <tidegate/compile.h>
 #include <tidegate/partition.h>
 
 #include "engine/device_host.h"
@@ -80,7 +81,8 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
               o->observables <= TG_MAX_ENCODED_OBSERVABLE_SLOTS &&
               o->log_records <= TG_MAX_ENCODED_DEBUG_RECORDS &&
               !(o->flags & ~(uint32_t)(TG_ENGINE_UNRESTRICTED | TG_ENGINE_SCAN)) &&
-              (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1;
+              (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1 &&
+              (o->device_body_limit_ms == 0 || o->device_body_limit_ms >= 4);
     return ok ? 0 : -EINVAL;
 }
 
@@ -442,6 +444,18 @@ static int find_link(const char *backend, const struct tg_link **ret_link)
     return *ret_link ? 0 : tg_open_because(-ENOTSUP, "no such backend");
 }
 
+/* Before anything is submitted; the workers are up. */
+static int use_kernel(struct tg_engine *e, const struct tg_engine_options *o)
+{
+    int r = tg_engine_use_kernel(e, o->kernel, o->kernel_memory);
+    if (r) {
+        tg_engine_drain(e, UINT64_MAX, NULL);
+        tg_open_because(r,
+                        "the engine cannot use the kernel of the options: for a GPU, unrestricted, or large");
+    }
+    return r;
+}
+
 int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret_engine)
 {
     struct tg_engine_options o;
@@ -467,6 +481,8 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     r = link ? tg_device_open(e, &o, link) : build(e, &o);
     if (!r && !link)
         r = start(e, &o);
+    if (!r && !link && o.kernel)
+        r = use_kernel(e, &o);
     if (r) {
         tg_engine_free(e);
         return r;

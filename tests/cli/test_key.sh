@@ -111,7 +111,7 @@ v8_joins_over_a_restart() {
   [ ! -e twice ] || fail "it ran twice"
 }
 v8_detached_jobs_are_not_started_twice() {
-  exits 0 "$TG" run -m 10 --detach --key build -- sh -c 'echo once >>detached; sleep 30'
+  exits 0 "$TG" run -m 10 --detach --key build -- sh -c 'echo once >>detached; sleep 600'
   local ticket
   ticket=$(tr -cd '0-9\n' <out | head -n 1)
   must_count 1 0

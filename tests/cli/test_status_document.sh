@@ -15,15 +15,15 @@ documented() {
 every_key_is_documented() {
   [ -r "$DOC" ] || fail "there is no $DOC"
   hold a
-  in_background "$TG" run -q -m 10 --key k -- sleep 30
+  in_background "$TG" run -q -m 10 --key k -- sleep 600
   must_count 1 1
   "$TG" status --json >out
   documented out
-  "$TG" why --json "$(ticket_of 'sleep 30')" >out
+  "$TG" why --json "$(ticket_of 'sleep 600')" >out
   documented out
   let_go a
   until_true 5 counts 1 0
-  "$TG" cancel "$(ticket_of 'sleep 30')"
+  "$TG" cancel "$(ticket_of 'sleep 600')"
   must_count 0 0
   "$TG" history --json >out
   documented out

@@ -34,9 +34,14 @@ static void a_stopped_producer_hides_its_own_queue_only(void)
     CHECK_EQ(tg_engine_settle(e, SECOND / 50), -ETIMEDOUT);
     tg_engine_stats(e, &s);
     CHECK(s.done == 500);
-    uint64_t used = tg_clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
-    nanosleep(&(struct timespec){0, 200000000}, NULL);
-    CHECK(tg_clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - used < 100000000); /* the workers sleep */
+    uint64_t used = UINT64_MAX;
+    for (int i = 0; i < 10 && used >= 100000000;
+         i++) { /* on a busy machine they go to sleep a little later */
+        uint64_t before = tg_clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
+        nanosleep(&(struct timespec){0, 200000000}, NULL);
+        used = tg_clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
+    }
+    CHECK(used < 100000000); /* the workers sleep */
     /* Nothing is lost when the engine is to stop meanwhile: it says that it could not, and can be asked
      * again. */
     CHECK_EQ(tg_engine_drain(e, SECOND / 20, NULL), -ETIMEDOUT);
