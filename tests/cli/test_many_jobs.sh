@@ -7,13 +7,6 @@ use_slots 4
 
 mono_ms() { awk '{ printf "%d\n", $1 * 1000 }' /proc/uptime; }
 
-# The time of 300 runs of `flock lock true`, one after the other.
-flock_ms() {
-  local n begin
-  begin=$(mono_ms)
-  for n in $(seq 300); do flock lock true; done
-  echo $(($(mono_ms) - begin))
-}
 
 p4_300_trivial_jobs_drain() {
   local n begin took floor=
