@@ -22,7 +22,7 @@
 
 enum { TENANTS = 3, ADDS = 4, BATCH_MAX = 64, ITEMS_EACH = 40000, ITEM_WORDS = 11 };
 
-#define LIMIT_NS UINT64_C(20000000000)
+#define LIMIT_NS UINT64_C(60000000000)
 
 static const struct {
     const char *name, *level;

@@ -62,14 +62,20 @@ struct tg_shared {
     uint32_t credit;  /* threads of the host that are free for handlers */
     uint32_t flights; /* items in the hands of the host or of workers */
     uint32_t draining;
-    uint32_t queued; /* items in all queues */
-    uint32_t dead;   /* cancelled items that still stand in a queue */
+    uint32_t overrun; /* a body is past its limit: the end */
+    uint32_t queued;  /* items in all queues */
+    uint32_t dead;    /* cancelled items that still stand in a queue */
     uint32_t idle_count;
-    uint16_t idle[TG_MAX_TASKS]; /* worker warps without a task */
-    uint8_t seq[TG_MAX_TASKS];   /* of each worker's last task */
+    uint16_t idle[TG_MAX_TASKS]; /* worker warps without a task, but for those of the kept block */
+    uint32_t block_kept;         /* 1 + the worker block that is kept for an item; 0: none */
+    uint32_t block_warps;        /* those of its warps that are free */
+    uint32_t block_queue;        /* level * TG_TENANTS + tenant of the item */
+    uint32_t block_tally[TG_MAX_TASKS / TG_BLOCK_WARPS];
+    uint8_t seq[TG_MAX_TASKS]; /* of each worker's last task */
     struct tg_dfa dfa;
     /* The ender's; the decider's while it holds the ender. */
-    uint64_t free_tail[TG_PRIORITY_LEVELS], io_tail, samples, finished_head, log_dropped, outside_faults;
+    uint64_t free_tail[TG_PRIORITY_LEVELS], samples[TG_PRIORITY_LEVELS], io_tail, finished_head, log_dropped,
+        outside_faults;
     uint32_t unposted, cursor, freed_count, tasks_ended;
     uint32_t ended;                /* entries of PASS */
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
@@ -130,7 +136,7 @@ TG_DEVICE uint32_t tg_tenant_of(uint32_t kept)
 }
 TG_DEVICE uint32_t tg_class_of(uint32_t kept)
 {
-    return kept >> TG_KEPT_CLASS_SHIFT & 3u;
+    return kept >> TG_KEPT_CLASS_SHIFT & TG_KEPT_CLASS;
 }
 TG_DEVICE uint32_t tg_kind_of(uint32_t kept)
 {
@@ -258,6 +264,10 @@ TG_DEVICE void tg_claimed(const struct tg_device_params *p, struct tg_shared *s,
     }
 }
 
+/* dispatch_block.h */
+TG_DEVICE uint32_t tg_block_due(struct tg_warp w);
+TG_DEVICE uint32_t tg_block_room(struct tg_warp w, uint32_t q, bool *ret_kept);
+
 /* Takes up to 32 items, in the order of the rules; lane i gets the i-th. Returns how many. pass_room: how
  * many the ender can take. A level of which lines are known to be there, but not which (MORE), waits too: it
  * is overtaken, and when it is due the round ends until the poller has brought them. So E3's bound holds from
@@ -275,6 +285,7 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
     if (w.lane < TG_PRIORITY_LEVELS)
         s->stalled[w.lane] = 0;
     tg_warp_sync();
+    uint32_t due = tg_block_due(w); /* of the first claim of the round */
     while (n < TG_LANES) {
         uint32_t waiting = tg_waiting(w, s);
         uint32_t known = tg_warp_ballot(waiting != 0);
@@ -282,7 +293,8 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
             break;
         uint64_t levels = s->levels;
         uint32_t work = known | more;
-        uint32_t level = tg_levels_choose(levels, work);
+        bool decided = due != TG_DEVICE_QUEUES;
+        uint32_t level = decided ? due / TG_TENANTS : tg_levels_choose(levels, work);
         if (!(known >> level & 1u)) {
             if (tg_levels_overtaken(levels, level) >= TG_STARVATION_THRESHOLD)
                 break;
@@ -290,8 +302,10 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
         }
         waiting = tg_warp_shfl(waiting, level);
         struct tg_tenant_turn turn = s->turn[level];
-        uint32_t tenant = tg_tenants_choose(&turn, waiting, TG_TENANT_FAIRNESS_THRESHOLD);
+        uint32_t tenant =
+            decided ? due % TG_TENANTS : tg_tenants_choose(&turn, waiting, TG_TENANT_FAIRNESS_THRESHOLD);
         uint32_t q = level * TG_TENANTS + tenant;
+        due = TG_DEVICE_QUEUES;
         uint32_t head = s->head[q];
         uint32_t most = s->tail[q] - head;
         most = most < TG_LANES - n ? most : TG_LANES - n;
@@ -302,14 +316,21 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
         uint32_t other = tg_warp_ballot(w.lane >= most || tg_class_of(kept) != cls);
         most = other ? tg_levels_first(other) : TG_LANES;
         uint32_t room = tg_room(s, cls, pass_room, warps);
+        bool keeps = false;
         if (cls != TG_CLASS_INLINE && of_class != TG_CLASS_INLINE && cls != of_class)
             room = 0;
+        else if (cls == TG_CLASS_BLOCK)
+            room = of_class == TG_CLASS_BLOCK ? 0 : tg_block_room(w, q, &keeps);
         most = most < room ? most : room;
         uint32_t quota = s->quota[tenant];
         most = most < quota ? most : quota;
         uint32_t k = 0;
-        if (most != 0)
-            k = tg_run_length(work, level, waiting, most, &turn, &levels);
+        if (decided) /* its turn was counted then */
+            k = 1;
+        else if (most != 0 || keeps)
+            k = tg_run_length(work, level, waiting, keeps ? 1 : most, &turn, &levels);
+        if (keeps)
+            k = 0;
         uint32_t moved = tg_warp_shfl((uint32_t)cell, (w.lane - n) & 31u);
         uint32_t moved_kept = tg_warp_shfl(kept, (w.lane - n) & 31u);
         if (w.lane >= n && w.lane < n + k) {
@@ -323,6 +344,10 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
         tg_warp_sync();
         if (w.lane == 0 && k == 0) {
             s->stalled[level] |= 1u << tenant;
+            if (keeps) {
+                s->turn[level] = turn;
+                s->levels = levels;
+            }
         } else if (w.lane == 0) {
             s->head[q] = head + k;
             s->queued -= k;

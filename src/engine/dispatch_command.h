@@ -218,6 +218,10 @@ TG_DEVICE_CALL void tg_do_word(uint32_t command, uint32_t opcode, const uint32_t
         tg_authority_read(p, tg_state());
 }
 
+/* dispatch_watch.h */
+TG_DEVICE_CALL uint32_t tg_watch(struct tg_warp w, uint32_t looks);
+TG_DEVICE_CALL void tg_abandon_all(struct tg_warp w, uint32_t looks);
+
 TG_DEVICE_CALL void tg_command(struct tg_warp w)
 {
     const struct tg_device_params *p = tg_params();
@@ -245,6 +249,13 @@ TG_DEVICE_CALL void tg_command(struct tg_warp w)
     case TG_COMMAND_IO:
         said.result = tg_do_io(w, slot, tg_joined(a[0], a[1]), a[2]);
         break;
+    case TG_COMMAND_BODIES:
+        said.value = p->watch ? tg_watch(w, a[0]) : 0;
+        if (said.value)
+            tg_abandon_all(w, a[0]);
+        if (said.value && w.lane == 0)
+            s->overrun = 1;
+        break;
     default:
         if (w.lane == 0) {
             if (command == TG_COMMAND_CREDIT)
@@ -254,6 +265,7 @@ TG_DEVICE_CALL void tg_command(struct tg_warp w)
             else if (command == TG_COMMAND_DFA) {
                 s->dfa.table = (const uint32_t *)tg_joined(a[0], a[1]);
                 s->dfa.states = a[2];
+                tg_store_release_u64(p->dfa, tg_joined(a[0], a[1])); /* D1 release: pairs with D2 */
             } else
                 tg_do_word(command, slot, a, &said);
         }
@@ -272,7 +284,9 @@ TG_DEVICE_CALL void tg_command(struct tg_warp w)
         /* N5 release: the command's effects; pairs with N6 in device_command.c. */
         tg_sys_store_release_u64(&p->answers->commands, number + 1);
     }
-    tg_let_go(w);
+    tg_warp_sync();
+    if (!s->overrun) /* else the decider leaves, and nothing more may end */
+        tg_let_go(w);
 }
 
 /* Hands back everything that did not run: the last act of a drain. */

@@ -6,6 +6,7 @@
 #ifndef TG_ENGINE_DISPATCH_DECIDE_H
 #define TG_ENGINE_DISPATCH_DECIDE_H
 
+#include "engine/dispatch_block.h"
 #include "engine/dispatch_run.h"
 
 /* What has come, as one look at the words between the warps tells: each lane has its own counters. */
@@ -130,6 +131,8 @@ TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, c
         task->slot[0] = slot;
         task->kept[0] = kept;
         task->count = TG_TASK_ALONE;
+        if (p->watch)                                                         /* else its worker does */
+            tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED); /* S4 */
     }
     tg_warp_sync();
     if (w.lane == 0)
@@ -348,6 +351,8 @@ TG_DEVICE void tg_round(struct tg_warp w, const struct tg_taken *t)
         tg_hand_to_workers(w, out && t->cls == TG_CLASS_LANE, *t, true);
     if (tg_warp_ballot(out && t->cls == TG_CLASS_WARP))
         tg_hand_to_workers(w, out && t->cls == TG_CLASS_WARP, *t, false);
+    if (tg_warp_ballot(out && t->cls == TG_CLASS_BLOCK))
+        tg_hand_to_block(w, out && t->cls == TG_CLASS_BLOCK, t);
 }
 
 #endif

@@ -9,8 +9,8 @@
 #ifndef TG_ENGINE_DISPATCH_MAIN_H
 #define TG_ENGINE_DISPATCH_MAIN_H
 
-#include "engine/dispatch_command.h"
 #include "engine/dispatch_poll.h"
+#include "engine/dispatch_watch.h"
 #include "engine/device_op.h"
 
 /* Of the decider: looks at its queues without anything. */
@@ -44,6 +44,8 @@ TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp w, bool hands, struct tg_t
     uint32_t seq = s->seq[worker] % 254u + 1u;
     if (hands) {
         p->kept[t.slot] = tg_with_status(t.kept, TG_SLOT_CLAIMED);
+        if (p->watch) /* else its worker does: here it would be waited for */
+            tg_sys_store_relaxed_u32(&p->ring[t.slot].status, TG_SLOT_CLAIMED); /* S4 */
         task->slot[at] = t.slot;
         task->kept[at] = t.kept;
         if (first)
@@ -64,35 +66,77 @@ TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp w, bool hands, struct tg_t
     tg_warp_sync();
 }
 
-/* The books of finished tasks: one of many items, a lane each, or up to 32 of one item. */
-TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_t tasks, bool together)
+/* What the items of a task wrote goes to the buffer that the host reads. */
+TG_DEVICE_CALL void tg_copy_words(struct tg_warp w, const struct tg_task *task, uint32_t at, bool wrote)
 {
     const struct tg_device_params *p = tg_params();
-    const struct tg_task *task = &p->tasks[worker];
+    bool all = false;
+    if (tg_warp_ballot(wrote) == 0)
+        return;
+    for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++) {
+        uint32_t word = tg_load_relaxed_u32(&task->word[i][at]);
+        if (word == TG_ALL_WORDS)
+            all = true;
+        else
+            tg_copy_out(p, word);
+    }
+    if (tg_warp_ballot(all) == 0)
+        return;
+    for (uint32_t word = TG_CONTROL_OBSERVABLE_BASE + w.lane; word < p->control_words; word += TG_LANES)
+        tg_copy_out(p, word);
+}
+
+/* The books of finished tasks: one with its items, a lane each, or up to 32 of one item. Of the items in over
+ * by their answers, of others FAULT with the reason why. */
+TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_t tasks, bool together,
+                                      uint32_t over, uint32_t why)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_task *task = &p->tasks[worker];
     uint32_t at = together ? w.lane : 0;
     uint32_t count = together ? task->count : 1;
+    if (count > TG_TASK_ITEMS)
+        count = count == TG_TASK_HELPS ? 0 : 1;
     bool have = w.lane < (together ? count : tasks);
     struct tg_taken t = {0, 0, 0, 0, 0, have};
     uint32_t result = TG_WORKED_TOLD;
     struct tg_fault fault = {TG_FAULT_HANDLER, 0, 0};
+    bool answered = have && (!together || (over >> w.lane & 1u));
     if (have) {
         t.slot = task->slot[at];
         t.kept = task->kept[at];
+    }
+    if (answered) {
         result = tg_load_relaxed_u32(&task->result[at]);
         fault.detail = tg_load_relaxed_u32(&task->detail[at]);
+    } else if (have) {
+        result = TG_WORKED_FAULT | why << TG_WORKED_REASON_SHIFT;
     }
     t.level = tg_level_of(t.kept);
     t.tenant = tg_tenant_of(t.kept);
     t.cls = tg_class_of(t.kept);
     uint32_t kind = tg_kind_of(t.kept);
-    bool wrote = have && result == TG_WORKED_DONE;
-    if (tg_warp_ballot(wrote))
-        for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++)
-            tg_copy_out(p, tg_load_relaxed_u32(&task->word[i][at]));
+    bool told = result == TG_WORKED_TOLD && why == 0;
+    uint32_t reason = result >> TG_WORKED_REASON_SHIFT;
+    bool wrote = have && (result & TG_WORKED_WROTE) != 0;
+    result &= TG_WORKED_WROTE - 1u;
+    tg_copy_words(w, task, at, wrote);
+    if (reason)
+        fault.reason = reason;
     if (result == TG_WORKED_UNKNOWN)
         fault.reason = TG_FAULT_UNKNOWN_OPCODE;
     /* All of the tasks was read: the workers may have others. */
-    tg_back(w, together ? w.lane == 0 : have, worker | count << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER, 0);
+    bool speaks = together ? w.lane == 0 : have;
+    if (speaks && p->watch && why == 0)
+        tg_store_relaxed_u64(&task->owner, 0); /* before the next Q1 */
+    if (w.role == TG_ENDER)
+        tg_back(w, speaks, worker | count << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER, 0);
+    else if (w.lane == 0) { /* one, that is given up */
+        tg_worker_free(s, worker);
+        s->flights -= count;
+    }
+    tg_warp_sync();
     bool again = have && result == TG_WORKED_REQUEUE;
     bool done = have && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE);
     uint32_t agains = tg_warp_ballot(again);
@@ -109,8 +153,7 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     }
     if (done)
         tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
-    tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, result == TG_WORKED_TOLD,
-           wrote);
+    tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, told, wrote);
 }
 
 /* Takes in what workers have finished. Returns how many tasks. */
@@ -130,10 +173,10 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp w)
     uint32_t worker = cell & (TG_FINISHED_ALONE - 1u);
     if (alone == 0) {
         n = 1;
-        tg_tasks_finished(w, tg_warp_shfl(worker, 0), 1, true);
+        tg_tasks_finished(w, tg_warp_shfl(worker, 0), 1, true, TG_ALL_LANES, 0);
     } else {
         n = n < alone ? n : alone;
-        tg_tasks_finished(w, w.lane < n ? worker : 0, n, false);
+        tg_tasks_finished(w, w.lane < n ? worker : 0, n, false, TG_ALL_LANES, 0);
     }
     tg_warp_sync();
     if (w.lane == 0) {
@@ -252,7 +295,8 @@ TG_DEVICE void tg_ender(uint32_t lane)
     }
 }
 
-TG_DEVICE void tg_dispatcher_start(struct tg_warp w)
+/* False: it is given up, and nobody else is here. */
+TG_DEVICE bool tg_dispatcher_start(struct tg_warp w)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -265,11 +309,17 @@ TG_DEVICE void tg_dispatcher_start(struct tg_warp w)
         s->idle[i] = (uint16_t)(p->workers - 1 - i);
     tg_warp_sync();
     /* A1 acquire: blocks count themselves in; the host gives up on us after a while (device.c). */
-    while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0)
+    while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0) {
         if (p->limit_ns && tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0))
             break;
+        /* A6 relaxed: nothing is read behind it; pairs with A5. */
+        if (tg_warp_shfl(w.lane == 0 ? tg_sys_load_relaxed_u32(&p->answers->given_up) : 0, 0))
+            return false;
+        tg_warp_idle();
+    }
     if (w.lane == 0)
         tg_sys_store_release_u32(&p->answers->arrived, 1); /* N5 */
+    return true;
 }
 
 /* The ender is held. */
@@ -282,7 +332,7 @@ TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp w, uint32_t why)
     tg_warp_sync();
     while (!tg_heard(w, &s->poller_left)) /* H2 */
         tg_warp_idle();
-    if (why == TG_LEFT_DRAINED)
+    if (why == TG_LEFT_DRAINED || why == TG_LEFT_OVERRUN)
         tg_hand_back_all(w);
     tg_free_flush(w);
     tg_counts_publish(w, true);
@@ -322,7 +372,11 @@ TG_DEVICE void tg_decider(uint32_t lane)
     struct tg_shared *s = tg_state();
     struct tg_warp w = {lane, TG_DECIDER};
     uint32_t since = 0;
-    tg_dispatcher_start(w);
+    if (!tg_dispatcher_start(w)) {
+        tg_hold(w);
+        tg_dispatcher_leave(w, TG_LEFT_ABSENT);
+        return;
+    }
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
         struct tg_news news = tg_listen(w);
         uint32_t claimed = 0;
@@ -332,6 +386,10 @@ TG_DEVICE void tg_decider(uint32_t lane)
                 tg_take_back(w, tg_warp_shfl(news.count, TG_NEWS_BACK));
             if (news.lanes >> TG_NEWS_COMMAND & 1u)
                 tg_command(w);
+            if (s->overrun) { /* the ender is held */
+                tg_dispatcher_leave(w, TG_LEFT_OVERRUN);
+                return;
+            }
         }
         if (s->queued) {
             struct tg_taken mine;
@@ -376,11 +434,12 @@ TG_DEVICE void tg_dispatcher(uint32_t role, uint32_t lane)
         tg_ender(lane);
 }
 
-/* One item on this lane (or, for a whole warp, on all lanes with the same arguments). */
-TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, uint32_t i, uint32_t lane,
+/* One item on this lane (or, for a whole warp or block, on all lanes with the same arguments). */
+TG_DEVICE void tg_work(const struct tg_device_params *p, uint32_t number, uint32_t i, uint32_t lane,
                        bool whole, bool alone, uint32_t opcode)
 {
     struct tg_device_op op;
+    struct tg_task *task = &p->tasks[number];
     uint32_t slot = task->slot[i];
     uint32_t kept = task->kept[i];
     tg_args_of(alone ? task->line : p->items[slot].word, op.args);
@@ -388,29 +447,48 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
     op.tenant = tg_tenant_of(kept);
     op.priority = tg_level_of(kept);
     op.slot = slot;
-    op.lane = lane;
+    bool block = tg_class_of(kept) == TG_CLASS_BLOCK;
+    op.lane = block ? number % TG_BLOCK_WARPS * TG_LANES + lane : lane;
+    op.reason = 0;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op.word[k] = TG_NO_WORD;
-    if (!whole || lane == 0) /* S4 relaxed: before DONE, by the same lane */
+    if (!p->watch && !block && (!whole || lane == 0)) /* S4 relaxed: before DONE, by the same lane */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED);
     int r = tg_device_run(&op);
-    if (whole)
-        tg_warp_sync(); /* what the other lanes wrote, too */
-    if (whole && lane != 0)
-        return;
-    uint32_t result = r == TG_OP_FINISHED      ? TG_WORKED_TOLD
-                      : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
-                      : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
-                                               : TG_WORKED_FAULT;
-    if (result == TG_WORKED_TOLD && (op.word[0] != TG_NO_WORD || p->control_floor == 0))
-        result = TG_WORKED_DONE;
-    if (result == TG_WORKED_TOLD) /* before the rest, so that the release has nothing of ours to wait for */
-        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
-    else
+    /* What all lanes wrote, before DONE. */
+    if (block) {
+        if (tg_block_any(op.word[0] != TG_NO_WORD))
+            op.word[0] = TG_ALL_WORDS;
+    } else if (whole && tg_warp_ballot(op.word[0] != TG_NO_WORD)) {
+        bool same = true;
         for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
-            tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
+            same &= op.word[k] == tg_warp_shfl(op.word[k], 0);
+        if (tg_warp_ballot(!same))
+            op.word[0] = TG_ALL_WORDS;
+    }
+    if (whole && op.lane != 0)
+        return;
+    uint32_t result = (uint32_t)(r == TG_OP_FINISHED      ? TG_WORKED_TOLD
+                                 : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
+                                 : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
+                                                          : TG_WORKED_FAULT);
+    if (op.reason)
+        result = (uint32_t)TG_WORKED_FAULT | op.reason << TG_WORKED_REASON_SHIFT;
+    bool wrote = op.word[0] != TG_NO_WORD;
+    if (result == TG_WORKED_TOLD && (wrote || p->control_floor == 0))
+        result = TG_WORKED_DONE;
+    bool told = result == TG_WORKED_TOLD;
+    if (told && !p->watch) /* before the rest, so that the release has nothing of ours to wait for */
+        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
+    for (uint32_t k = 0; k < TG_TASK_WORDS && wrote; k++)
+        tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
+    result |= wrote ? TG_WORKED_WROTE : 0;
     tg_store_relaxed_u32(&task->result[i], result);
-    tg_store_relaxed_u32(&task->detail[i], result == TG_WORKED_UNKNOWN ? op.opcode : (uint32_t)r);
+    tg_store_relaxed_u32(&task->detail[i], r == TG_DEVICE_UNKNOWN && !op.reason ? op.opcode : (uint32_t)r);
+    if (!p->watch || tg_add_acqrel_u64(&task->owner, UINT64_C(1) << i) & TG_ABANDONED)
+        return; /* W1: the dispatcher has ended it */
+    if (told)
+        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
 }
 
 TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
@@ -438,14 +516,14 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         looks = 0;
         bool alone = task->count == TG_TASK_ALONE;
         uint32_t count = alone ? 1 : task->count;
-        bool whole = count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP;
+        bool whole = count > TG_TASK_ITEMS || (count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP);
         if (whole || lane < count) {
             uint32_t k = tg_kind_of(task->kept[whole ? 0 : lane]);
             if (k != kind) { /* a read over the bus, so it is kept; a kind's opcode never changes */
                 kind = k;
                 opcode = p->opcode_of[k];
             }
-            tg_work(p, task, whole ? 0 : lane, lane, whole, alone, opcode);
+            tg_work(p, number, whole ? 0 : lane, lane, whole, alone, opcode);
         }
         tg_warp_sync();
         if (lane == 0) {

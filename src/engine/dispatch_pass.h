@@ -93,11 +93,14 @@ TG_DEVICE void tg_take_back(struct tg_warp w, uint32_t n)
     uint64_t cell = have ? s->back[(at + w.lane) & (TG_BACK - 1u)] : 0;
     uint32_t number = (uint32_t)cell;
     bool worker = have && (number & TG_BACK_WORKER);
-    uint32_t workers = tg_warp_ballot(worker);
     uint32_t count = number >> TG_BACK_COUNT_SHIFT & 0x3Fu;
-    if (worker)
+    uint32_t ended = tg_bits(tg_warp_ballot(worker));
+    bool aside = worker && s->block_kept == (number & 0xFFFFu) / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
+    uint32_t workers = tg_warp_ballot(worker && !aside);
+    if (aside)
+        tg_shared_or(&s->block_warps, 1u << number % TG_BLOCK_WARPS);
+    else if (worker)
         s->idle[s->idle_count + tg_rank(w, workers)] = (uint16_t)number;
-    uint32_t ended = tg_bits(workers);
     for (uint32_t m = tg_warp_ballot(worker && count != 1); m; m &= m - 1)
         ended += tg_warp_shfl(count, tg_levels_first(m)) - 1;
     tg_warp_sync();

@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 
-static char places[16][128];
+static char places[256][128];
 static unsigned n_places;
 static pid_t test_pid;
 static pid_t started[64]; /* brokers, ended with the test */

@@ -112,23 +112,47 @@ static void o2_nor_does_one_of_lower_priority(void)
 }
 
 /* Nobody ends in the very millisecond he said: one who is a little late does not open the way for a long one.
- */
-static void a3_a_little_late_is_still_believed(void)
+ * He is believed for two seconds more, so that nothing is shown by a machine that stands still for one. */
+static bool try_a_little_late(void)
 {
     struct place p;
     struct job holder, front, brief;
     open_place(&p, 3);
-    CHECK_TEXT(ask(&holder, &p, (struct wish){.slots = 2, .time_ms = 3000}), "HOLD");
+    uint64_t begin = now_ms();
+    CHECK_TEXT(ask(&holder, &p, (struct wish){.slots = 2, .time_ms = 1000}), "HOLD");
     CHECK_TEXT(ask(&front, &p, (struct wish){.slots = 3}), "WAIT");
-    CHECK_TEXT(ask(&brief, &p, (struct wish){.slots = 1, .time_ms = 60000}), "WAIT");
-    CHECK_WHY(&brief, "reserved");
-    CHECK(client_quiet(&brief.c, 4000)); /* a second late, and it has not passed */
+    ask(&brief, &p, (struct wish){.slots = 1, .time_ms = 60000});
+    bool waits = strcmp(text_at(brief.answer, "state"), "WAIT") == 0;
+    if (waits)
+        CHECK_WHY(&brief, "reserved");
+    waits = waits && client_quiet(&brief.c, 2000); /* a second late, and it has not passed */
+    CHECK(waits || now_ms() - begin >= 3000);
     end(&holder);
-    CHECK_TEXT(next_state(&front.c), "HOLD");
-    end(&front);
-    CHECK_TEXT(next_state(&brief.c), "HOLD");
-    end(&brief);
+    if (waits) {
+        EVENTUALLY(!client_quiet(&front.c, 0) || !client_quiet(&brief.c, 0));
+        waits = front.c.in.used != 0;
+        CHECK(waits || now_ms() - begin >= 3000);
+    }
+    if (waits) {
+        CHECK_TEXT(next_state(&front.c), "HOLD");
+        end(&front);
+        CHECK_TEXT(next_state(&brief.c), "HOLD");
+        end(&brief);
+    } else {
+        end(&brief);
+        end(&front);
+    }
     place_stop(&p, SIGTERM);
+    return waits;
+}
+
+static void a3_a_little_late_is_still_believed(void)
+{
+    for (int i = 0; i < 20; i++) {
+        if (try_a_little_late())
+            return;
+    }
+    fprintf(stderr, "  not shown: this machine stands still for a second in every three\n");
 }
 
 /* Who runs much longer than he said is not believed any more: from then on the bound decides. It does so at

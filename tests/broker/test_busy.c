@@ -2,6 +2,8 @@
  * Load and pressure, on a machine whose figures are the test's. Rows O14, M10, M11 of the cases. */
 #include <sys/wait.h>
 
+#include <tidegate/load_gate.h>
+
 #include "machine.h"
 
 #define N 6
@@ -22,10 +24,11 @@ static void jobs_make(struct jobs *j, const struct place *p, const char *machine
     }
 }
 
-/* Asks for all that were made; how many hold. */
-static int jobs_ask(struct jobs *j, int n)
+/* Asks for all that were made; how many hold. *ret_ms: how long that took. */
+static int jobs_ask(struct jobs *j, int n, uint64_t *ret_ms)
 {
     int held = 0;
+    uint64_t begin = now_ms();
     for (int i = 0; i < n; i++) {
         json_t *m = client_ask(&j->c[i], admit_message("run", j->pid[i], 0, 1, -1));
         j->held[i] = strcmp(text_at(m, "state"), "HOLD") == 0;
@@ -34,6 +37,7 @@ static int jobs_ask(struct jobs *j, int n)
         held += j->held[i];
         json_decref(m);
     }
+    *ret_ms = now_ms() - begin;
     return held;
 }
 
@@ -64,14 +68,15 @@ static void o14_just_idle_is_idle(void)
     place_with(&p, machine, "8.00 6.00 3.00 1/100 1234\n");
     set_config(&p, "load", "2");
     jobs_make(&j, &p, machine, 1);
-    CHECK_EQ(jobs_ask(&j, 1), 1);
+    uint64_t took_ms;
+    CHECK_EQ(jobs_ask(&j, 1, &took_ms), 1);
     jobs_end(&j, 1);
     place_stop(&p, SIGTERM);
 }
 
 /* What was granted a moment ago is not in any figure yet, and counts. Once it shows that it does not compute,
- * others may. */
-static void o14_recent_grants_count_until_they_show(void)
+ * others may: after TG_LOAD_WINDOW_MS. False when the machine did not let us ask for all within that. */
+static bool recent_grants_round(void)
 {
     struct place p;
     struct jobs j;
@@ -79,11 +84,26 @@ static void o14_recent_grants_count_until_they_show(void)
     place_with(&p, machine, "0.00 0.00 0.00 1/100 1234\n");
     set_config(&p, "load", "2");
     jobs_make(&j, &p, machine, 4);
-    CHECK_EQ(jobs_ask(&j, 4), 2);
-    for (int i = 2; i < 4; i++)
-        CHECK_TEXT(next_state(&j.c[i]), "HOLD");
+    uint64_t took_ms;
+    int held = jobs_ask(&j, 4, &took_ms);
+    bool shown = took_ms < TG_LOAD_WINDOW_MS;
+    CHECK(held == 2 || (held > 2 && !shown));
+    for (int i = 0; i < 4; i++) {
+        if (!j.held[i])
+            CHECK_TEXT(next_state(&j.c[i]), "HOLD");
+    }
     jobs_end(&j, 4);
     place_stop(&p, SIGTERM);
+    return shown;
+}
+
+static void o14_recent_grants_count_until_they_show(void)
+{
+    for (int i = 0; i < 20; i++) {
+        if (recent_grants_round())
+            return;
+    }
+    fprintf(stderr, "  not shown: this machine is too busy with other things\n");
 }
 
 /* It closes at the limit, and opens only well below it. */
@@ -95,7 +115,8 @@ static void o14_a_closed_gate_opens_below_its_margin(void)
     place_with(&p, machine, "4.00 4.00 4.00 5/100 1234\n");
     set_config(&p, "load", "4");
     jobs_make(&j, &p, machine, 1);
-    CHECK_EQ(jobs_ask(&j, 1), 0);
+    uint64_t took_ms;
+    CHECK_EQ(jobs_ask(&j, 1, &took_ms), 0);
     json_t *s = status_of(&p);
     CHECK(json_is_true(at(s, "gates.load.closed")));
     CHECK(json_real_value(at(s, "gates.load.opens_below")) == 3.5);
@@ -242,12 +263,14 @@ static bool m11_round(void)
     place_ready(&p, 100);
     set_config(&p, "load", "2");
     jobs_make(&j, &p, machine, 3);
-    CHECK_EQ(jobs_ask(&j, 3), 2); /* both are expected to compute; the third waits */
+    uint64_t took_ms, gap_ms, begin = now_ms();
+    int held = jobs_ask(&j, 3, &took_ms);
+    CHECK(held == 2 || took_ms >= TG_LOAD_WINDOW_MS); /* both are expected to compute; the third waits */
     /* They do, and more, however idle the host's figures look. */
     put_file(machine, "proc/loadavg", "0.00 0.00 0.00 1/900 1234\n");
-    uint64_t gap_ms;
-    bool waited = waits_while_busy(&j.c[2], machine, &gap_ms);
-    CHECK(waited || gap_ms > 30);
+    bool in_time = held == 2 && now_ms() - begin < TG_LOAD_WINDOW_MS / 2;
+    bool waited = in_time && waits_while_busy(&j.c[2], machine, &gap_ms);
+    CHECK(waited || !in_time || gap_ms > 30);
     /* And no more: its turn. */
     if (waited)
         CHECK_TEXT(next_state(&j.c[2]), "HOLD");
@@ -258,7 +281,7 @@ static bool m11_round(void)
 
 static void m11_in_a_container_its_own_work_counts(void)
 {
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 20; i++) {
         if (m11_round())
             return;
     }

@@ -69,7 +69,7 @@ static void leave_files(struct place *p, struct tree_job *j, struct files *f)
             CHECK_TEXT(place_start(p), "ready");
         }
     }
-    tree_job_make(j, p, "exec sleep 100 >$D/out 2>&1");
+    tree_job_make(j, p, "exec sleep 600 >$D/out 2>&1");
     CHECK_TEXT(tree_job_ask(j), "HOLD");
     CHECK(write(j->go, j->env, strlen(j->env)) > 0);
     EVENTUALLY(({

@@ -3,6 +3,7 @@
 #include "jobs.h"
 
 enum { CONNECTIONS = 4, BATCH = 40, RACES = 10000, RACE_LIMIT_MS = SANITIZED ? 15000 : 60000 };
+enum { FEWEST = SANITIZED ? 20 : 200 };
 
 static unsigned random_below(unsigned n)
 {
@@ -86,14 +87,14 @@ static unsigned race_once(const struct place *p, struct client *c)
         CHECK_EQ(waitpid(pid[i], NULL, 0), pid[i]);
     for (int k = 0; k < CONNECTIONS; k++) {
         while (due[k]-- > 0)
-            json_decref(client_recv_within(&c[k], 60000));
+            json_decref(client_recv(&c[k]));
     }
     return races;
 }
 
 /* R8: cancel, release, park and done meet the end of their owners in every order; whatever the order, no
- * ticket stays and everybody gets his answers. RACES of them, or as many as RACE_LIMIT_MS allow on a machine
- * that is busy with other things. */
+ * ticket stays and everybody gets his answers. RACES of them, or as many as RACE_LIMIT_MS allow, but FEWEST,
+ * on a machine that is busy with other things. */
 static void r8_no_ticket_stays_whatever_the_order(void)
 {
     struct place p;
@@ -104,12 +105,11 @@ static void r8_no_ticket_stays_whatever_the_order(void)
     for (int i = 0; i < CONNECTIONS; i++)
         client_open(&c[i], &p);
     uint64_t end = now_ms() + RACE_LIMIT_MS;
-    while (n < RACES && now_ms() < end) {
+    while (n < FEWEST || (n < RACES && now_ms() < end)) {
         n += race_once(&p, c);
         EVENTUALLY(holders_of(&p) == 0 && waiters_of(&p) == 0);
     }
     fprintf(stderr, "  %u races\n", n);
-    CHECK(n >= (SANITIZED ? 20 : 200));
     for (int i = 0; i < CONNECTIONS; i++)
         client_close(&c[i]);
     CHECK_TEXT(p.word, "ready");

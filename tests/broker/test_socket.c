@@ -113,7 +113,7 @@ static void without_store_and_socket_it_ends(void)
 
 int main(void)
 {
-    alarm(60);
+    alarm(280);
     RUN(a8_a_removed_socket_is_bound_again);
     RUN(u5_somebody_elses_socket_is_left_alone);
     RUN(without_store_and_socket_it_ends);

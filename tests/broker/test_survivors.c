@@ -20,6 +20,15 @@ static bool holder_says(const struct place *p, const char *key, int64_t value)
     return yes;
 }
 
+/* For a script that waits for it: until [ -e $D/NAME ]; do sleep 0.01; done */
+static void put_mark(const struct place *p, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%s", p->dir, name);
+    FILE *f = fopen(path, "we");
+    CHECK(f && fclose(f) == 0);
+}
+
 static int64_t ask_store(const struct place *p, const char *query)
 {
     sqlite3 *db;
@@ -41,7 +50,7 @@ static void l16_a_child_that_outlives_the_command_keeps_the_ticket(void)
     struct tree_job a, b;
     place_make(&p);
     place_ready(&p, 1);
-    tree_job_run(&a, &p, "sleep 60 & " SAY("child") "exit 3");
+    tree_job_run(&a, &p, "sleep 300 & " SAY("child") "exit 3");
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     pid_t child = await_pid(&p, "child");
     EVENTUALLY(holder_says(&p, "main_ended", 1));
@@ -76,7 +85,7 @@ static void l16_who_left_the_session_is_let_go(void)
     struct tree_job a;
     place_make(&p);
     place_ready(&p, 1);
-    tree_job_run(&a, &p, "setsid sleep 60 & " SAY("daemon") "exit 0");
+    tree_job_run(&a, &p, "setsid sleep 300 & " SAY("daemon") "exit 0");
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     EVENTUALLY(holders_of(&p) == 0);
     pid_t daemon = await_pid(&p, "daemon");
@@ -85,18 +94,22 @@ static void l16_who_left_the_session_is_let_go(void)
     client_close(&a.c);
 
     /* It may take its time about it: the command has long ended. */
-    tree_job_run(&a, &p, "bash -c 'sleep 0.4; exec setsid sleep 60' & " SAY("late") "exit 0");
+    tree_job_run(&a, &p,
+                 "bash -c 'until [ -e $D/leave ]; do sleep 0.01; done; exec setsid sleep 300' & " SAY(
+                     "late") "exit 0");
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     EVENTUALLY(holder_says(&p, "main_ended", 1));
+    put_mark(&p, "leave");
     daemon = await_pid(&p, "late");
     EVENTUALLY(holders_of(&p) == 0);
     CHECK(lives(daemon));
     end_pid(daemon);
     client_close(&a.c);
 
-    tree_job_run(&a, &p,
-                 "setsid bash -c 'echo >$D/in; sleep 60' & " SAY(
-                     "daemon2") "until [ -e $D/in ]; do sleep 0.01; done; sleep 60 & " SAY("child") "exit 0");
+    tree_job_run(
+        &a, &p,
+        "setsid bash -c 'echo >$D/in; sleep 300' & " SAY(
+            "daemon2") "until [ -e $D/in ]; do sleep 0.01; done; sleep 300 & " SAY("child") "exit 0");
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     EVENTUALLY(holder_says(&p, "main_ended", 1));
     EVENTUALLY(holder_says(&p, "survivors", 1));
@@ -122,13 +135,10 @@ static void a_survivors_child_is_found_before_the_ticket_goes(void)
     place_ready(&p, 1);
     tree_job_run(
         &a, &p,
-        "(until [ -e $D/go ]; do sleep 0.01; done; sleep 60 & " SAY("second") ") & " SAY("first") "exit 0");
+        "(until [ -e $D/go ]; do sleep 0.01; done; sleep 300 & " SAY("second") ") & " SAY("first") "exit 0");
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     EVENTUALLY(holder_says(&p, "main_ended", 1));
-    char path[256];
-    snprintf(path, sizeof(path), "%s/go", p.dir);
-    FILE *f = fopen(path, "we");
-    CHECK(f && fclose(f) == 0);
+    put_mark(&p, "go");
     pid_t second = await_pid(&p, "second");
     pid_t first = pid_in(&p, "first");
     EVENTUALLY(!lives(first));
@@ -154,7 +164,7 @@ static void l20_survivors_are_adopted(void)
     struct tree_job a, b, c;
     place_make(&p);
     place_ready(&p, 3);
-    tree_job_run(&a, &p, "sleep 60 & " SAY("child") "exit 5");
+    tree_job_run(&a, &p, "sleep 300 & " SAY("child") "exit 5");
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     EVENTUALLY(holder_says(&p, "main_ended", 1));
     json_t *m = client_ask(
@@ -167,8 +177,8 @@ static void l20_survivors_are_adopted(void)
     end_pid(await_pid(&p, "child"));
     EVENTUALLY(holders_of(&p) == 0);
 
-    tree_job_run(&b, &p, "exec sleep 60"); /* ended below, leaves nobody */
-    tree_job_run(&c, &p, "sleep 60 & " SAY("left") "wait");
+    tree_job_run(&b, &p, "exec sleep 300"); /* ended below, leaves nobody */
+    tree_job_run(&c, &p, "sleep 300 & " SAY("left") "wait");
     pid_t left = await_pid(&p, "left");
     CHECK_EQ(holders_of(&p), 2);
     place_stop(&p, SIGKILL);
@@ -197,7 +207,7 @@ static void l14_the_owners_number_is_free_again(void)
     struct tree_job a;
     place_make(&p);
     place_ready(&p, 2);
-    tree_job_run(&a, &p, "sleep 60 & " SAY("child") "exit 0");
+    tree_job_run(&a, &p, "sleep 300 & " SAY("child") "exit 0");
     await_pid(&p, "child");
     siginfo_t info;
     CHECK(waitid(P_PID, (id_t)a.pid, &info, WEXITED | WNOWAIT) == 0);
@@ -224,7 +234,7 @@ static void a6_survivors_launch_under_their_ticket(void)
     struct client c;
     place_make(&p);
     place_ready(&p, 1);
-    tree_job_run(&a, &p, "sleep 60 & " SAY("child") "exit 0");
+    tree_job_run(&a, &p, "sleep 300 & " SAY("child") "exit 0");
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
     EVENTUALLY(holder_says(&p, "main_ended", 1));
     pid_t inner = owner_make();

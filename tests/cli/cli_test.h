@@ -46,6 +46,9 @@ static inline void cli_make_place(void)
     unsetenv("TIDEGATE_TICKET");
 }
 
+/* For one command, on a machine that others keep busy too. */
+#define CLI_PATIENCE_MS 60000
+
 /* Starts a program with standard output and error into two pipes. */
 static inline pid_t cli_spawn(const char *const argv[], int out[2], int err[2])
 {
@@ -121,9 +124,9 @@ static inline void cli_teardown(void)
     if (getpid() != cli_main_pid)
         return;
     cli_main_pid = 0;
-    CLI(&r, 15000, "stop", "--force");
+    CLI(&r, CLI_PATIENCE_MS, "stop", "--force");
     const char *const rm[] = {"/bin/rm", "-rf", cli_dir, NULL};
-    cli_run(&r, 15000, rm);
+    cli_run(&r, CLI_PATIENCE_MS, rm);
 }
 
 static inline void cli_setup(void)

@@ -29,7 +29,7 @@ static pid_t serve(int fd, const void *bytes, size_t n, bool hang_up)
     CHECK(pid >= 0);
     if (pid > 0)
         return pid;
-    alarm(20);
+    alarm(120);
     for (;;) {
         char request[4096];
         int c = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
@@ -48,7 +48,7 @@ static void wait_admit_against(const void *bytes, size_t n)
 {
     int fd = listen_at_the_place();
     pid_t pid = serve(fd, bytes, n, true);
-    CLI(&r, 10000, "wait-admit", "2", "0", "100", "1", "0");
+    CLI(&r, CLI_PATIENCE_MS, "wait-admit", "2", "0", "100", "1", "0");
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     close(fd);
@@ -127,10 +127,10 @@ static void r7_refusals_have_their_codes(void)
         frame(b, &n, 1, cases[i].answer);
         int fd = listen_at_the_place();
         pid_t pid = serve(fd, b, n, true);
-        CLI(&r, 10000, "run", "--", "/bin/echo", "ran");
+        CLI(&r, CLI_PATIENCE_MS, "run", "--", "/bin/echo", "ran");
         CHECK_EXIT(&r, cases[i].code);
         CHECK_EQ(r.out_len, 0);
-        CLI(&r, 10000, "wait-admit", "2", "0", "100", "1", "0");
+        CLI(&r, CLI_PATIENCE_MS, "wait-admit", "2", "0", "100", "1", "0");
         CHECK_EXIT(&r, cases[i].code);
         CHECK_EQ(r.out_len, 0);
         kill(pid, SIGKILL);

@@ -13,6 +13,11 @@ hold_slots() { # FIFO SLOTS TIME
 wait_for() { # WORDS...: queues a run that writes its last word into the file order
   in_background "$TG" run -q -m 0 "${@:1:$#-1}" -- sh -c "echo ${!#} >>order"
 }
+# A command has ended when run returns; its slot is free a moment later.
+passes() { # OPTIONS...
+  must_count 1 1
+  exits 0 "$TG" run -m 0 "$@" --timeout 0 -- true
+}
 
 o1_who_ends_in_time_passes() {
   rm -f order
@@ -20,12 +25,13 @@ o1_who_ends_in_time_passes() {
   wait_for --slots 3 front
   must_count 1 1
   local i
-  for i in {1..18}; do exits 0 "$TG" run -m 0 --time 50m --timeout 0 -- true; done
+  for i in {1..18}; do passes --time 50m; done
+  must_count 1 1
   exits 124 "$TG" run -m 0 --time 2h --timeout 0 -- true
   exits 124 "$TG" run -m 0 --timeout 0 -- echo never seen before
   exits 124 "$TG" run -m 0 --time 0 --timeout 0 -- true
-  exits 0 "$TG" run -m 0 --timeout 0 -- true # how long it takes has been learned
-  exits 0 "$TG" run -m 0 --slots 0 --timeout 0 -- true
+  passes # how long it takes has been learned
+  passes --slots 0
   "$TG" status | grep -Eq 'can start in [56][0-9] min' || fail "status does not say when: $("$TG" status)"
   let_go h
   must_count 0 0

@@ -2,7 +2,6 @@
 # S10, U13, U14: the wall clock is stepped by an hour, forward and back, as broker and clients see it
 # (clock_shim.c), while commands wait, run, have ended and are asked for. Order comes from numbers, limits from
 # clocks that nobody can set; what the wall clock is shown for may be wrong by the step, and nothing else.
-PATIENCE=150
 . "$(dirname "$0")/lib.sh"
 # ld.so divides what it is to preload at blanks: from a path without one.
 SHIM=$PLACE/clock_shim.so
@@ -34,6 +33,7 @@ the_clock_is_stepped_indeed() {
   before=$("$TG" history --json --limit 1 | sed -n 's/.*"ended_wall_ms":\([0-9]*\).*/\1/p')
   step "$1"
   exits 0 "$TG" run -q -m 10 -- true
+  must_count 0 0
   after=$("$TG" history --json --limit 1 | sed -n 's/.*"ended_wall_ms":\([0-9]*\).*/\1/p')
   now=$(env -u LD_PRELOAD date +%s)
   [ -n "$after" ] || fail "no history (before: $before)"
@@ -58,25 +58,30 @@ s10_the_order_is_that_of_arrival() {
 
 # A limit that is far away is not reached by a step, and one that is near is not moved by it.
 u13_limits_of_waiters_do_not_move() {
-  local patient shell begin took code=0
+  local patient shell begin took limit code=0
   hold a
-  in_background "$TG" run -q --timeout 60s -m 10 -- true
+  in_background "$TG" run -q --timeout 600s -m 10 -- true
   patient=$BG
   must_count 1 1
-  sleep 60 &
+  sleep 600 &
   shell=$!
   STARTED+=("$shell")
-  begin=$(mono_ms)
-  in_background "$TG" wait-admit $shell 3 10 9 1500 >verdict
-  must_count 1 2
-  step "$1"
+  # Longer where the machine is too busy to step the clock before the limit is reached.
+  for limit in 1500 6000 24000; do
+    begin=$(mono_ms)
+    in_background "$TG" wait-admit $shell 3 10 9 $limit >verdict
+    until counts 1 2 || ended "$BG"; do sleep 0.01; done
+    step "$1"
+    ended "$BG" || break
+    step 0
+  done
   wait "$BG" || code=$?
   took=$(($(mono_ms) - begin))
   [ $code = 1 ] || fail "wait-admit exits $code: $(cat verdict)"
-  [ $took -ge 1400 ] && [ $took -lt 30000 ] || fail "a limit of 1.5 s took $took ms"
+  [ $took -ge $((limit - 100)) ] && [ $took -lt $((limit + 60000)) ] || fail "a limit of $limit ms took $took ms"
   kill -KILL $shell
   must_count 1 1
-  json | grep -q '"waited_ms": [0-9]\{1,5\},$' || fail "it has waited $(json | grep -m 1 waited_ms)"
+  json | grep -q '"waited_ms": [0-9]\{1,6\},$' || fail "it has waited $(json | grep -m 1 waited_ms)"
   let_go a
   wait "$patient" || fail "the patient one exits $?"
 }
@@ -86,11 +91,11 @@ u13_a_running_command_is_not_older_than_it_is() {
   local ran
   hold a
   step "$1"
-  json | grep -q '"held_ms": [0-9]\{1,5\},$' || fail "it is held $(json | grep -m 1 held_ms)"
+  json | grep -q '"held_ms": [0-9]\{1,6\},$' || fail "it is held $(json | grep -m 1 held_ms)"
   let_go a
   must_count 0 0
   ran=$("$TG" history --json --limit 1 | sed -n 's/.*"ran_ms":\([0-9]*\).*/\1/p')
-  [ -n "$ran" ] && [ "$ran" -lt 60000 ] || fail "it ran ${ran:-null} ms"
+  [ -n "$ran" ] && [ "$ran" -lt 1000000 ] || fail "it ran ${ran:-null} ms"
 }
 
 # The word on how a command ended comes after its end, and the clock steps between the two.
@@ -127,7 +132,7 @@ u13_the_status_of_what_has_just_ended_is_awaited() {
   begin=$(mono_ms)
   "$TG" wait "$id" || code=$?
   [ $code = 125 ] || fail "wait for what nobody tells exits $code"
-  [ $(($(mono_ms) - begin)) -lt 40000 ] || fail "it took $(($(mono_ms) - begin)) ms"
+  [ $(($(mono_ms) - begin)) -lt 120000 ] || fail "it took $(($(mono_ms) - begin)) ms"
 }
 # The ticket of the last row, when its status is not known.
 row_of_the_end() {
@@ -141,6 +146,7 @@ u14_the_history_is_in_the_order_of_the_ends() {
   for n in 1 2 3; do
     step "$(((n % 2 ? 1 : -1) * $1))"
     exits 0 "$TG" run -q -m 10 -- sh -c ": row$n"
+    must_count 0 0
   done
   "$TG" history --limit 3 | grep -o 'row[123]' | tr -d '\n' >rows
   [ "$(cat rows)" = row1row2row3 ] || fail "the history has $(cat rows)"

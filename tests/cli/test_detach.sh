@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run --detach and output: a job that outlives its terminal, its output kept (L2, W8, L17).
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 KEPT=$XDG_STATE_HOME/tidegate/output
 
@@ -119,7 +120,7 @@ under_a_ticket_it_has_its_own() {
   ended_with 8
 }
 cancel_ends_it() {
-  detach -- sh -c '(setsid sleep 60 & echo $! >daemon.t; mv daemon.t daemon); sleep 60 & wait'
+  detach -- sh -c '(setsid sleep 600 & echo $! >daemon.t; mv daemon.t daemon); sleep 600 & wait'
   until_true 5 test -s daemon || fail "it does not run"
   exits 0 "$TG" cancel "$ID" --grace 1s
   must_count 0 0

@@ -15,9 +15,9 @@ a8_a_waiter_outlives_any_number_of_brokers() {
   in_background "$TG" run -q -- sh -c 'exit 5'
   local waiter=$BG
   must_count 1 1
-  sleep 60 & shell=$!
+  sleep 600 & shell=$!
   STARTED+=("$shell")
-  in_background "$TG" wait-admit "$shell" 0 1 9 60000 >granted
+  in_background "$TG" wait-admit "$shell" 0 1 9 600000 >granted
   local asker=$BG
   must_count 1 2
   in_background "$TG" wait "$(ticket_of 'exit 5')"
@@ -29,6 +29,8 @@ a8_a_waiter_outlives_any_number_of_brokers() {
     ended "$waiter" && fail "the waiter gave up after $i kills"
     ended "$asker" && fail "wait-admit gave up after $i kills"
     ended "$onlooker" && fail "wait gave up after $i kills"
+    # Whom no broker has answered for 10 s gives up, rightly: on a slow machine one is let live that long.
+    [ $((i % 3)) != 0 ] || must_count 1 2
   done
   must_count 1 2
   let_go a
@@ -95,9 +97,9 @@ r7_a_stopped_broker_keeps_nobody_beyond_its_limit() {
   must_count 1 1
   pid=$(recorded_pid)
   kill -STOP "$pid"
-  within 12 124 "$TG" run -q --timeout 2 -- touch ran
+  within 40 124 "$TG" run -q --timeout 2 -- touch ran
   grep -q "(process $pid) does not answer" err || fail "run says $(cat err)"
-  within 12 1 "$TG" wait-admit $$ 0 1 9 1500
+  within 40 1 "$TG" wait-admit $$ 0 1 9 1500
   grep -q '^TIMEOUT' out || fail "wait-admit says $(cat out)"
   grep -q "(process $pid) does not answer" err || fail "wait-admit says $(cat err)"
   wait "$BG" || code=$?
@@ -147,7 +149,7 @@ stop_by_force_ends_a_stopped_broker() {
   hold a
   pid=$(recorded_pid)
   kill -STOP "$pid"
-  within 20 0 "$TG" stop --force
+  within 40 0 "$TG" stop --force
   grep -q "process $pid" err || fail "it says $(cat err)"
   ended "$pid" || fail "the broker lives"
   must_count 1 0 # the next one knows it all

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # history: newest last, as text, as JSON, and as a trace that replay reads.
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 2
 
 # The wrapper's word on how a command ended comes a moment after the end itself.

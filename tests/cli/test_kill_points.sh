@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # A8: kill -9 at every named point of a transition (src/base/fault.h), of the broker, the client, the wrapper
 # and the command; whoever is left goes on. No ticket is lost, none is granted twice, no slot leaks.
-PATIENCE=150
 HERE=$(cd "$(dirname "$0")" && pwd)
 SOURCE=$HERE/../../src
 . "$(dirname "$0")/lib.sh"
-BROKER=$BUILD/tidegate-broker
-"$BROKER" --help | grep -q fault-point || { echo "SKIPPED: built without TG_FAULT_POINTS" >&2; exit 77; }
+INSTALLED=$TG
+TG=$BUILD/tidegate-armed
+BROKER=$BUILD/tidegate-broker-armed
+[ -x "$BROKER" ] || { echo "SKIPPED: built without TG_FAULT_POINTS" >&2; exit 77; }
 use_slots 1
 
 # A job notes that it ran, and whether another was inside the one slot at the same time.
@@ -54,13 +55,13 @@ scene() {
     in_background "$TG" run -q -m 10 -- sh job.sh $n
     pids+=("$BG")
   done
-  sleep 60 &
+  sleep 600 &
   shell=$!
   STARTED+=("$shell")
   code=0
   "$TG" wait-admit $shell 3 10 9 0 >verdict || code=$?
   [ $code -le 1 ] || fail "$point: one attempt gives $code: $(cat verdict)"
-  [ $code = 0 ] || "$TG" wait-admit $shell 3 10 9 20000 >verdict || fail "$point: wait-admit gives $?"
+  [ $code = 0 ] || "$TG" wait-admit $shell 3 10 9 200000 >verdict || fail "$point: wait-admit gives $?"
   mkdir inside || fail "$point: granted while a job is inside"
   rmdir inside
   exits 0 "$TG" release $shell
@@ -97,7 +98,7 @@ park_scene() {
   armed "$1"
   until_true 10 grep -q ready word || fail "not ready"
   hold a
-  sleep 60 &
+  sleep 600 &
   shell=$!
   STARTED+=("$shell")
   "$TG" wait-admit $shell 3 10 9 50 >verdict || code=$?
@@ -105,7 +106,7 @@ park_scene() {
   must_be_killed "$1"
   must_count 1 1 # parked, at its place
   let_go a
-  exits 0 "$TG" wait-admit $shell 3 10 9 20000
+  exits 0 "$TG" wait-admit $shell 3 10 9 200000
   must_count 1 0
   exits 0 "$TG" release $shell
   nothing_went_wrong "$1"
@@ -138,7 +139,7 @@ a8_the_broker_killed_at_each_point_of_its_start() {
 a8_client_and_wrapper_killed_at_each_point() {
   local point busy pids n code victim
   for point in client.connected client.asked client.answered client.decided client.before-exec \
-    wrapper.forked wrapper.ended wrapper.told; do
+    wrapper.forked wrapper.ended wrapper.kept wrapper.told; do
     COVERED+=("$point")
     for busy in no yes; do
       : >ran
@@ -161,7 +162,7 @@ a8_client_and_wrapper_killed_at_each_point() {
       [ "$(ran victim)" -le 1 ] || fail "$point: the victim ran twice"
       case $point in
       client.*) [ "$(ran victim)" = 0 ] || fail "$point: the victim ran without its client" ;;
-      wrapper.ended | wrapper.told) [ "$(ran victim)" = 1 ] || fail "$point: the victim did not run" ;;
+      wrapper.ended | wrapper.kept | wrapper.told) [ "$(ran victim)" = 1 ] || fail "$point: the victim did not run" ;;
       esac
       nothing_went_wrong $point
     done
@@ -173,14 +174,14 @@ a8_wait_admit_killed_at_each_point() {
   local point shell code
   for point in client.connected client.asked client.answered client.decided client.acked; do
     COVERED+=("$point")
-    sleep 60 &
+    sleep 600 &
     shell=$!
     STARTED+=("$shell")
     code=0
-    TIDEGATE_FAULT_POINT=$point "$TG" wait-admit $shell 3 10 9 20000 >verdict 2>&1 || code=$?
+    TIDEGATE_FAULT_POINT=$point "$TG" wait-admit $shell 3 10 9 200000 >verdict 2>&1 || code=$?
     [ $code = 137 ] || fail "$point: wait-admit exits $code"
     [ ! -s verdict ] || fail "$point: it said $(cat verdict)"
-    exits 0 "$TG" wait-admit $shell 3 10 9 20000
+    exits 0 "$TG" wait-admit $shell 3 10 9 200000
     must_count 1 0
     exits 0 "$TG" release $shell
     nothing_went_wrong $point
@@ -199,6 +200,16 @@ a_point_is_named_well_or_refused() {
   TIDEGATE_FAULT_POINT=no.such.point exits 0 "$TG" run -q -m 10 -- true
 }
 
+# What is installed is another executable: nobody's environment kills it.
+what_is_installed_cannot_be_armed() {
+  TIDEGATE_FAULT_POINT=client.connected exits 0 "$INSTALLED" run -q -m 10 -- true
+  TIDEGATE_FAULT_POINT=x:0 exits 0 "$INSTALLED" status
+  exits 2 "$BUILD/tidegate-broker" --runtime-dir /x --state-dir /x --fault-point end.before
+  exits 0 "$BUILD/tidegate-broker" --help
+  grep -q fault out && fail "it speaks of faults: $(cat out)"
+  return 0
+}
+
 # A point that is new in the source and in no row.
 every_point_of_the_source_was_gone_over() {
   grep -rhoE --include='*.c' 'tg_fault_point\("[^"]*"\)' "$SOURCE" | sed 's/.*("//; s/").*//' | sort -u >named
@@ -215,5 +226,6 @@ row a8_the_broker_killed_at_each_point_of_its_start
 row a8_client_and_wrapper_killed_at_each_point
 row a8_wait_admit_killed_at_each_point
 row l1_the_command_killed_by_itself
+row what_is_installed_cannot_be_armed
 row every_point_of_the_source_was_gone_over
 exit 0

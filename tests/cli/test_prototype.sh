@@ -8,7 +8,7 @@ ln -s "$TG" "$NX"
 
 # Owners are processes of the test that do nothing.
 owner() {
-  in_background sleep 60
+  in_background sleep 600
   OWNER=$BG
 }
 said() { [ "$(cat out)" = "$1" ] || fail "it said '$(cat out)', not '$1'"; }
@@ -16,7 +16,7 @@ said() { [ "$(cat out)" = "$1" ] || fail "it said '$(cat out)', not '$1'"; }
 the_prototypes_lines() {
   owner
   local a=$OWNER
-  exits 0 "$NX" wait-admit "$a" 0 100 1 1000
+  exits 0 "$NX" wait-admit "$a" 0 100 1 100000
   said 'SWARM-QUEUE GRANT (admitted; run then: nx_swarm_queue release <pid>)'
   exits 0 "$NX" status
   said 'SWARM-QUEUE holders=1 waiters=0'
@@ -60,11 +60,11 @@ backfill_says_so_first() {
   local holder=$OWNER
   exits 0 "$TG" wait-admit "$holder" 0 $((total / 2)) 9 0
   owner
-  in_background "$TG" wait-admit "$OWNER" 5 $((total * 9 / 10)) 9 20000
+  in_background "$TG" wait-admit "$OWNER" 5 $((total * 9 / 10)) 9 200000
   local big=$BG bigowner=$OWNER
   must_count 1 1
   owner
-  exits 0 "$NX" wait-admit "$OWNER" 0 40 9 1000
+  exits 0 "$NX" wait-admit "$OWNER" 0 40 9 100000
   said 'SWARM-QUEUE (backfill: small job fills idle capacity while a bigger job waits)
 SWARM-QUEUE GRANT (admitted; run then: nx_swarm_queue release <pid>)'
   kill -TERM "$big"
@@ -134,7 +134,7 @@ s7_a_waiter_that_left_blocks_nobody() {
   local gone=$OWNER
   exits 1 "$TG" wait-admit "$gone" 50 100 9 50 # most urgent, gives up, its caller lives on
   owner
-  in_background "$TG" wait-admit "$OWNER" 0 100 9 20000
+  in_background "$TG" wait-admit "$OWNER" 0 100 9 200000
   local waiter=$BG code=0
   must_count 1 2
   "$TG" release "$a" >/dev/null
@@ -143,10 +143,10 @@ s7_a_waiter_that_left_blocks_nobody() {
   # It resumes its old place: before a later one of the same priority (A7).
   local second=$OWNER
   owner
-  in_background "$TG" wait-admit "$OWNER" 50 100 9 20000
+  in_background "$TG" wait-admit "$OWNER" 50 100 9 200000
   local later=$BG laterowner=$OWNER
   must_count 1 2
-  in_background "$TG" wait-admit "$gone" 50 100 9 20000
+  in_background "$TG" wait-admit "$gone" 50 100 9 200000
   waiter=$BG
   until_true 5 sh -c "\"$TG\" status | grep -q '#2'" || fail "it does not wait again"
   "$TG" release "$second" >/dev/null
@@ -163,12 +163,12 @@ s8_negative_priority_is_one_order() {
   exits 0 "$TG" wait-admit "$a" 0 100 9 0
   owner
   local low=$OWNER
-  in_background "$TG" wait-admit "$low" -5 100 9 20000
+  in_background "$TG" wait-admit "$low" -5 100 9 200000
   local wlow=$BG
   must_count 1 1
   owner
   local mid=$OWNER
-  in_background "$TG" wait-admit "$mid" 0 100 9 20000
+  in_background "$TG" wait-admit "$mid" 0 100 9 200000
   local wmid=$BG
   must_count 1 2
   "$TG" release "$a" >/dev/null
@@ -217,7 +217,7 @@ wait_admit_killed_is_parked() {
   owner; local a=$OWNER
   exits 0 "$TG" wait-admit "$a" 0 100 9 0
   owner
-  in_background "$TG" wait-admit "$OWNER" 0 100 9 20000
+  in_background "$TG" wait-admit "$OWNER" 0 100 9 200000
   must_count 1 1
   kill -KILL "$BG"
   until_true 5 sh -c "\"$TG\" status | grep -q parked" || fail "not parked"

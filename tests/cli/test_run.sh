@@ -91,9 +91,10 @@ w_streams_and_surroundings_are_the_commands() {
 }
 w8_a_grandchild_that_keeps_the_stream() {
   # The wrapper returns when the command ends, whoever still has its output; the slot is free then.
-  "$TG" run -- sh -c 'sleep 3 & echo $! >grandchild' >out || fail "run failed"
+  "$TG" run -- sh -c 'sleep 600 & echo $! >grandchild' >out || fail "run failed"
   STARTED+=("$(cat grandchild)")
   ended "$(cat grandchild)" && fail "the wrapper waited for the grandchild"
+  kill -KILL "$(cat grandchild)"
   must_count 0 0
 }
 w13_says_who_is_ahead_and_why() {
@@ -111,7 +112,7 @@ w13_says_who_is_ahead_and_why() {
 }
 w14_nested_takes_one_slot() {
   use_slots 1
-  exits 0 "$TG" run --timeout 5s -- "$TG" run --timeout 5s -- sh -c "\"$TG\" run --timeout 5s -- \"$TG\" status"
+  exits 0 "$TG" run --timeout 500s -- "$TG" run --timeout 500s -- sh -c "\"$TG\" run --timeout 500s -- \"$TG\" status"
   head -n 1 out | grep -qx 'holders=1 waiters=0' || fail "inside it is $(head -n 1 out)"
   # A wrapper inside the command that ends does not end the ticket it runs under.
   exits 0 "$TG" run -- sh -c "\"$TG\" run -- true; \"$TG\" status"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A process that a signal has stopped, while it waits and while it holds: status says so, its turn is passed
 # over and its place kept, and nobody waits for it (A7; docs/command.md, "Stopped processes").
-PATIENCE=150
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 
 # The process that waits, or runs: the child of the wrapper.
@@ -73,12 +73,20 @@ a_stopped_waiter_takes_no_slot() {
 
 # Everything that concerns a parked ticket concerns it as well.
 a_stopped_waiter_is_cancelled_killed_and_survives_a_broker() {
-  local pid waiter code=0 ticket
+  local pid waiter code=0 ticket how limit
   for how in cancel kill broker timeout; do
     hold a
-    in_background "$TG" run -q --timeout 4s -m 10 -- sh -c "echo $how >>how"
+    limit=600s
+    [ $how != timeout ] || limit=4s
+    in_background "$TG" run -q --timeout $limit -m 10 -- sh -c "echo $how >>how"
     waiter=$BG
-    must_count 1 1
+    until_true 5 counts 1 1 || ended "$waiter" || fail "it does not wait"
+    if [ $how = timeout ] && ended "$waiter"; then
+      echo "  SKIPPED: the machine is too busy to stop it within $limit" >&2
+      let_go a
+      must_count 0 0
+      return
+    fi
     ticket=$(ticket_of "echo $how")
     pid=$(owner_of "echo $how")
     stop_it "$pid"
@@ -103,8 +111,7 @@ a_stopped_waiter_is_cancelled_killed_and_survives_a_broker() {
       exits 0 "$TG" run -q -m 10 -- true
       kill -CONT "$pid"
       wait "$waiter" || code=$?
-      # On a slow machine its own limit may have passed by now.
-      [ $code = 0 ] || [ $code = 124 ] || fail "after a restart: exit $code"
+      [ $code = 0 ] || fail "after a restart: exit $code"
       ;;
     timeout)
       sleep 4.2
@@ -121,10 +128,10 @@ a_stopped_waiter_is_cancelled_killed_and_survives_a_broker() {
 a_stopped_wait_admit_is_passed_over() {
   local shell caller code=0
   hold a
-  sleep 60 &
+  sleep 600 &
   shell=$!
   STARTED+=("$shell")
-  in_background "$TG" wait-admit "$shell" 3 10 9 20000 >verdict
+  in_background "$TG" wait-admit "$shell" 3 10 9 200000 >verdict
   caller=$BG
   must_count 1 1
   stop_it "$caller"

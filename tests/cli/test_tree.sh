@@ -2,6 +2,7 @@
 # What a command starts and leaves behind, and its end: rows W8, L16, L17, L19, L2, W5, E8, E10, with real
 # wrappers.
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 use_slots 1
 
 gone() { ! kill -0 "$1" 2>/dev/null || [ "$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)" = Z ]; }
@@ -14,7 +15,7 @@ survivors() { json | sed -n 's/.*"survivors": \([0-9]*\).*/\1/p'; }
 # until the grandchild has ended.
 w8_l16_the_wrapper_returns_and_the_ticket_stays() {
   local begin=${EPOCHREALTIME/./} child
-  exits 3 "$TG" run -m 10 -- sh -c "$say; sleep 60 & say child; exit 3"
+  exits 3 "$TG" run -m 10 -- sh -c "$say; sleep 600 & say child; exit 3"
   [ $((${EPOCHREALTIME/./} - begin)) -lt 20000000 ] || fail "the wrapper waited for the grandchild"
   child=$(pid_of child)
   must_count 1 0
@@ -28,7 +29,7 @@ w8_l16_the_wrapper_returns_and_the_ticket_stays() {
 # The same with an empty environment: found as an orphan of the wrapper.
 l16_a_child_without_environment_keeps_it_too() {
   local child
-  exits 0 "$TG" run -m 10 -- sh -c "$say; env -i /bin/sleep 60 & say bare; exit 0"
+  exits 0 "$TG" run -m 10 -- sh -c "$say; env -i /bin/sleep 300 & say bare; exit 0"
   child=$(pid_of bare)
   must_count 1 0
   [ "$(survivors)" = 1 ] || fail "status counts $(survivors) survivors"
@@ -38,7 +39,7 @@ l16_a_child_without_environment_keeps_it_too() {
 # An orphan daemon in a session of its own does not hold a slot for ever.
 l16_a_daemon_in_its_own_session_holds_nothing() {
   local daemon
-  exits 0 "$TG" run -m 10 -- sh -c "$say; setsid sleep 60 & say daemon; exit 0"
+  exits 0 "$TG" run -m 10 -- sh -c "$say; setsid sleep 600 & say daemon; exit 0"
   must_count 0 0
   daemon=$(pid_of daemon)
   kill -KILL "$daemon" || fail "the daemon was ended"
@@ -46,7 +47,7 @@ l16_a_daemon_in_its_own_session_holds_nothing() {
 # What the process had as children before it became the wrapper is not the command's.
 children_of_before_do_not_count() {
   local other
-  exits 0 sh -c "$say; sleep 60 & say other; exec \"$TG\" run -m 10 -- true"
+  exits 0 sh -c "$say; sleep 600 & say other; exec \"$TG\" run -m 10 -- true"
   must_count 0 0
   other=$(pid_of other)
   kill -KILL "$other" || fail "it was ended"
@@ -55,7 +56,7 @@ children_of_before_do_not_count() {
 l1_l16_killed_wrapper_and_a_child_left_behind() {
   local child wrapper
   mkfifo fifo
-  in_background "$TG" run -q -m 10 -- sh -c "$say; sleep 60 & say left; read x <fifo"
+  in_background "$TG" run -q -m 10 -- sh -c "$say; sleep 600 & say left; read x <fifo"
   wrapper=$BG
   child=$(pid_of left)
   kill -KILL "$wrapper"
@@ -72,9 +73,9 @@ l17_l19_cancel_leaves_nobody() {
   local code=0 wrapper name id
   rm -f child deaf daemon
   in_background "$TG" run -q -m 10 -- sh -c "$say
-    sleep 60 & say child
-    (trap '' TERM; sleep 60; sleep 60) & say deaf
-    (setsid sh -c 'sleep 60 & echo \$! >daemon.t; mv daemon.t daemon' &)
+    sleep 600 & say child
+    (trap '' TERM; sleep 600; sleep 600) & say deaf
+    (setsid sh -c 'sleep 600 & echo \$! >daemon.t; mv daemon.t daemon' &)
     wait"
   wrapper=$BG
   for name in child deaf daemon; do pid_of $name >/dev/null; done
@@ -90,7 +91,7 @@ l17_l19_cancel_leaves_nobody() {
 cancel_ends_what_was_left_behind() {
   local child
   rm -f child
-  exits 0 "$TG" run -m 10 -- sh -c "$say; sleep 60 & say child; exit 0"
+  exits 0 "$TG" run -m 10 -- sh -c "$say; sleep 600 & say child; exit 0"
   child=$(pid_of child)
   must_count 1 0
   exits 0 "$TG" cancel --grace 5s "$(ticket_of sleep)"
@@ -100,7 +101,7 @@ cancel_ends_what_was_left_behind() {
 release_of_what_has_ended_names_the_ticket_that_is_left() {
   local child pid
   rm -f child
-  exits 0 "$TG" run -m 10 -- sh -c "$say; sleep 60 & say child; exit 0"
+  exits 0 "$TG" run -m 10 -- sh -c "$say; sleep 600 & say child; exit 0"
   child=$(pid_of child)
   must_count 1 0
   pid=$("$TG" status | awk '/say child/ && $1 ~ /^[0-9]+$/ { print $6; exit }')
@@ -155,9 +156,9 @@ e8_the_command_scores_higher_than_its_wrapper() {
 }
 # A real one, in a control group with 32 MB: the exit code stays that of KILL, and the word is said.
 e8_e10_oom_is_said() {
-  local group=/sys/fs/cgroup/memory/tg-test-$$ limit=memory.limit_in_bytes code=0
+  local group=/sys/fs/cgroup/memory/${PLACE##*/} limit=memory.limit_in_bytes code=0
   if [ ! -d /sys/fs/cgroup/memory ]; then
-    group=/sys/fs/cgroup/tg-test-$$ limit=memory.max
+    group=/sys/fs/cgroup/${PLACE##*/} limit=memory.max
   fi
   if ! mkdir "$group" 2>/dev/null || ! echo 33554432 2>/dev/null >"$group/$limit"; then
     rmdir "$group" 2>/dev/null
@@ -170,7 +171,7 @@ e8_e10_oom_is_said() {
   until_true 5 rmdir "$group" || fail "the group is not empty"
   [ $code = 137 ] || fail "it exits $code: $(cat err)"
   grep -q "OOM-killed" err || fail "it says: $(cat err)"
-  "$TG" history --json | grep -q '"outcome": *"oom"' || fail "the history says: $("$TG" history)"
+  until_true 5 eval '"$TG" history --json | grep -q "\"outcome\": *\"oom\""' || fail "the history says: $("$TG" history)"
 }
 killed_by_somebody_is_not_oom() {
   local code=0

@@ -74,6 +74,7 @@ v7_over_a_restart() {
 signals_cancelled_and_released() {
   in_background "$TG" run -q -m 10 -- sh -c 'echo up >d.log; kill -9 $$'
   wait "$BG"
+  must_count 0 0 # and so it is in the history
   exits 137 "$TG" wait "$("$TG" history | awk '/kill -9/ { print $1 }')"
   starts a 0 && local a=$TICKET
   "$TG" config slots 1

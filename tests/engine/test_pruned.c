@@ -10,7 +10,7 @@ static void e8_no_worker_sleeps_on_freed_slots(void)
     struct tg_engine_options o = test_options(320, 1);
     o.spin_us = 200;
     struct tg_engine *e = test_open(&o);
-    uint64_t state = 17, start = tg_clock_mono_ns();
+    uint64_t state = 17;
     CHECK_EQ(tg_engine_set_tenant(e, 4, 0), 0);
     for (uint32_t i = 0; i < 100; i++) {
         struct tg_item t[3];
@@ -25,9 +25,11 @@ static void e8_no_worker_sleeps_on_freed_slots(void)
         }
         struct timespec ts = {0, 600000}; /* it sleeps again */
         nanosleep(&ts, NULL);
-        CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+        /* An unlucky worker slept for 10 s. One that has only lost its core has it again while this thread
+         * has had its own a hundred times. */
+        for (int looks = 0; tg_engine_settle(e, SECOND / 20) != 0; looks++)
+            CHECK(looks < 100);
     }
-    CHECK(tg_clock_mono_ns() - start < 8 * SECOND); /* an unlucky worker slept for 10 s */
     test_close(e);
 }
 

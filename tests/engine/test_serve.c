@@ -2,7 +2,15 @@
  * An engine serves other processes: items arrive, run once, and their results come back. */
 #include "serve_test.h"
 
+/* So many, or as many as ENOUGH_NS allow, but a tenth: where others keep the machine busy each item may cost
+ * the time of several turns of theirs. */
 enum { CLIENTS = 4, ITEMS = 3000, WINDOW = 32 };
+#define ENOUGH_NS (10 * SECOND)
+
+static bool enough(uint32_t done, uint32_t most, uint64_t start_ns)
+{
+    return done >= most || (done >= most / 10 && tg_clock_mono_ns() - start_ns > ENOUGH_NS);
+}
 
 /* Keeps a window of items on their way, at all levels, and checks every result. */
 static void exact_client(uintptr_t seed)
@@ -10,8 +18,11 @@ static void exact_client(uintptr_t seed)
     struct tg_attached *a = attach_now();
     uint64_t items[WINDOW];
     uint32_t values[WINDOW];
-    uint64_t state = (uint64_t)seed * 7919 + 1;
-    for (uint32_t i = 0; i < ITEMS + WINDOW; i++) {
+    uint64_t state = (uint64_t)seed * 7919 + 1, start = tg_clock_mono_ns();
+    uint32_t last = UINT32_MAX;
+    for (uint32_t i = 0; last == UINT32_MAX || i < last + WINDOW; i++) {
+        if (last == UINT32_MAX && enough(i, ITEMS, start))
+            last = i;
         uint32_t k = i % WINDOW;
         if (i >= WINDOW) {
             struct tg_outcome o;
@@ -21,7 +32,7 @@ static void exact_client(uintptr_t seed)
             CHECK_EQ(o.value[2], (i - WINDOW) % TG_PRIORITY_LEVELS);
             CHECK_EQ(o.value[3], 0);
         }
-        if (i < ITEMS) {
+        if (i < last) {
             values[k] = (uint32_t)check_random(&state);
             items[k] = put_mix(a, i % TG_PRIORITY_LEVELS, values[k]);
         }
@@ -39,10 +50,10 @@ static void e1_four_clients_are_exact(void)
     for (int i = 0; i < CLIENTS; i++)
         child_passed(pid[i]);
     AWAIT(serve_stats(&s).gone == CLIENTS);
-    CHECK_EQ(tg_load_relaxed_u32(&s.runs), CLIENTS * ITEMS);
     struct tg_serve_stats stats = serve_stats(&s);
     CHECK_EQ(stats.accepted, CLIENTS);
-    CHECK_EQ(stats.taken, CLIENTS * ITEMS);
+    CHECK_EQ(stats.taken, tg_load_relaxed_u32(&s.runs)); /* and each client has seen all of its own */
+    CHECK(stats.taken >= CLIENTS * ITEMS / 10 && stats.taken <= CLIENTS * ITEMS);
     CHECK_EQ(stats.invalid + stats.lost + stats.dropped + stats.refused, 0);
     serve_end(&s);
 }
@@ -98,7 +109,8 @@ static void e1_calls(void)
     struct tg_outcome o;
     serve_start(&s, test_engine(320, 1), NULL);
     struct tg_attached *a = attach_now();
-    for (uint32_t i = 0; i < 500; i++) {
+    uint64_t start = tg_clock_mono_ns();
+    for (uint32_t i = 0; !enough(i, 500, start); i++) {
         if (i % 100 == 0)
             pause_ms(2);
         CHECK_EQ(tg_attached_call(a, i % 5, OP_MIX, &i, 1, LIMIT, &o), 0);
@@ -217,21 +229,29 @@ static void e10_sleepers_wake(void)
     CHECK(stats.rings >= 10);
     CHECK(stats.sleeps >= 10);
     AWAIT(serve_stats(&s).sleeps >= stats.rings);
-    uint64_t before = cpu_ns(), sleeps = serve_stats(&s).sleeps;
-    pause_ms(300);
-    CHECK(cpu_ns() - before < 30 * UINT64_C(1000000)); /* less than a tenth of a core, with room to spare */
-    CHECK(serve_stats(&s).sleeps <= sleeps + 1);       /* it counts a moment before it sleeps */
+    /* Less than a tenth of a core, with room to spare; and it counts a moment before it sleeps. Once more
+     * where others keep it from going to sleep. */
+    bool quiet = false;
+    for (int i = 0; i < 10 && !quiet; i++) {
+        uint64_t before = cpu_ns(), sleeps = serve_stats(&s).sleeps;
+        pause_ms(300);
+        quiet = cpu_ns() - before < 30 * UINT64_C(1000000) && serve_stats(&s).sleeps <= sleeps + 1;
+    }
+    CHECK(quiet);
     tg_attached_detach(a);
     serve_end(&s);
 }
 
 static struct tg_attached *shared_handle;
+static uint32_t thread_items;
 
 static void *thread_client(void *number)
 {
-    for (uint32_t i = 0; i < 500; i++) {
+    uint64_t start = tg_clock_mono_ns();
+    for (uint32_t i = 0; !enough(i, 500, start); i++) {
         struct tg_outcome o;
         uint32_t value = (uint32_t)(uintptr_t)number << 16 | i;
+        tg_add_relaxed_u32(&thread_items, 1);
         int r = tg_attached_wait(shared_handle, put_mix(shared_handle, i % 5, value), LIMIT, &o);
         /* The other threads may have gone round the ring before this one looked. */
         CHECK(r == 0 || r == -ESTALE);
@@ -253,12 +273,13 @@ static void e1_threads_share_a_handle(uint32_t spin_us)
     ao.spin_us = spin_us;
     CHECK_EQ(tg_engine_attach(serve_path, &ao, &shared_handle), 0);
     uint64_t start = tg_clock_mono_ns();
+    thread_items = 0;
     for (uintptr_t i = 0; i < 4; i++)
         CHECK_EQ(pthread_create(&thread[i], NULL, thread_client, (void *)i), 0);
     for (int i = 0; i < 4; i++)
         pthread_join(thread[i], NULL);
-    fprintf(stderr, "  2000 items in %.1f ms\n", (double)(tg_clock_mono_ns() - start) / 1e6);
-    CHECK_EQ(tg_load_relaxed_u32(&s.runs), 2000);
+    fprintf(stderr, "  %u items in %.1f ms\n", thread_items, (double)(tg_clock_mono_ns() - start) / 1e6);
+    CHECK_EQ(tg_load_relaxed_u32(&s.runs), thread_items);
     tg_attached_detach(shared_handle);
     serve_end(&s);
 }

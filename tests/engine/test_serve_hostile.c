@@ -103,13 +103,16 @@ static void publishes_garbage(uintptr_t unused)
 
 static void rings_for_ever(uintptr_t unused)
 {
-    uint64_t end = tg_clock_mono_ns() + FOR_NS;
+    uint64_t now, end = tg_clock_mono_ns() + FOR_NS, patience = end + LIMIT;
+    bool dropped = false;
     (void)unused;
-    while (tg_clock_mono_ns() < end) {
+    while ((now = tg_clock_mono_ns()) < end || !dropped) { /* once at least, however slow the server */
+        CHECK(now < patience);
         struct tg_attached *a = attach_now();
         const uint64_t one = 1;
-        while (tg_clock_mono_ns() < end && tg_attached_ended(a) == 0)
+        while (((now = tg_clock_mono_ns()) < end || !dropped) && now < patience && tg_attached_ended(a) == 0)
             CHECK(write(a->bell, &one, sizeof(one)) == sizeof(one));
+        dropped |= tg_attached_ended(a) != 0;
         tg_attached_detach(a);
     }
 }
@@ -122,9 +125,7 @@ static void connects_for_ever(uintptr_t unused)
     (void)unused;
     for (uint32_t i = 0; tg_clock_mono_ns() < end; i++) {
         tg_attached_detach(a[i % 20]);
-        a[i % 20] = NULL;
-        int r = tg_engine_attach(serve_path, NULL, &a[i % 20]);
-        CHECK_EQ(r, 0);
+        a[i % 20] = attach_now();
     }
     for (uint32_t i = 0; i < 20; i++)
         tg_attached_detach(a[i]);
@@ -183,7 +184,12 @@ static void e6_random_bytes(void)
 static void e6_random_items(void)
 {
     struct tg_serve_stats stats;
-    beside(publishes_garbage, 20, &stats);
+    /* Again, where others keep the server off its core as long as the hostile one lasts. */
+    for (int tries = 0; tries < 20; tries++) {
+        beside(publishes_garbage, 20, &stats);
+        if (stats.invalid > 0)
+            break;
+    }
     CHECK(stats.invalid > 0);
 }
 
