@@ -4,6 +4,7 @@
 # sm_90 and PTX for what is newer, put into the library or the program as bytes. Without nvcc the library is the same but
 # for those bytes, and bench_gpu and the examples for a GPU are left out.
 #   tg_cuda_image(TARGET SYMBOL SOURCE [flags...]) adds the image of SOURCE to TARGET as SYMBOL[] and SYMBOL_end[]
+#   tg_device_sources(TARGET) adds the kernel's text to TARGET, for bodies that are compiled at run time; needs no nvcc
 # TG_CUDA_PROGRAMS says whether programs in CUDA C++ are built too: a sanitizer's build goes without, its runtime
 # and CUDA's map the same addresses.
 set(TG_CUDA AUTO CACHE STRING "Build the GPU kernel: AUTO (where nvcc is found), ON (must be found) or OFF")
@@ -63,4 +64,43 @@ ${symbol}_end:
 ")
   set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S PROPERTIES OBJECT_DEPENDS ${image})
   target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.S)
+endfunction()
+
+function(tg_device_sources target)
+  file(GLOB dispatchers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/engine/dispatch*.h)
+  set(names ${dispatchers} engine/cuda.cu engine/cuda_warp.cuh engine/device.h engine/device_op.h engine/counts.h
+    engine/ops.h base/atomic.h ring/legal.h ring/packed.h)
+  foreach(public device.cuh abi.h engine.h hd.h levels.h tenants.h ring.h)
+    list(APPEND names tidegate/${public})
+  endforeach()
+  set(files "")
+  set(texts "")
+  set(table "")
+  set(number 0)
+  foreach(name ${names} stdint.h stddef.h stdbool.h errno.h cstdint cstddef)
+    if(name MATCHES "^tidegate/")
+      set(file ${PROJECT_SOURCE_DIR}/include/${name})
+    elseif(name MATCHES "/")
+      set(file ${PROJECT_SOURCE_DIR}/src/${name})
+    else()
+      set(file ${PROJECT_SOURCE_DIR}/src/engine/cuda_std.cuh)
+    endif()
+    list(APPEND files ${file})
+    string(APPEND texts ".Lname${number}: .asciz \"${name}\"\n.Ltext${number}: .incbin \"${file}\"\n.byte 0\n")
+    string(APPEND table ".8byte .Lname${number}, .Ltext${number}\n")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/tg_device_sources.S @ONLY CONTENT
+"        .section .rodata
+${texts}
+        .section .data.rel.ro,\"aw\",%progbits
+        .balign 8
+        .global tg_device_sources
+tg_device_sources:
+${table}
+        .8byte 0, 0
+        .section .note.GNU-stack,\"\",%progbits
+")
+  set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/tg_device_sources.S PROPERTIES OBJECT_DEPENDS "${files}")
+  target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/tg_device_sources.S)
 endfunction()

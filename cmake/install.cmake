@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` lays down, all below one prefix and without a path compiled in, so that a tree may
 # be moved: the command finds its broker at ../libexec/tidegate, and tidegate.pc finds itself.
-#   bin/tidegate  libexec/tidegate/tidegate-broker (and tidegate-gpu, with CUDA)  lib/libtidegate.a  lib/pkgconfig/tidegate.pc
+#   bin/tidegate  libexec/tidegate/tidegate-broker (and tidegate-gpu, where the command is static)  lib/libtidegate.a  lib/pkgconfig/tidegate.pc
 #   include/tidegate/*.h  share/man/man?/  share/doc/tidegate/
 # The prototype's name, bin/nx_swarm_queue, is a component of its own, left out unless asked for.
 

@@ -221,6 +221,7 @@ enum tg_fault_reason {
     TG_FAULT_WORKER_DIED = 13,   /* the handler ended its thread */
     TG_FAULT_REFUSED = 14,       /* a client's item that the server did not take; detail: errno */
     TG_FAULT_DEVICE = 15,        /* the device died while the item ran */
+    TG_FAULT_TIMEOUT = 16,       /* a body on a device ran longer than it may, and the engine ended for it */
 };
 
 /* ---- Debug log ----------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  *   1. Within an engine (tg_engine_use_kernel). The engine's workers go on to find, claim, count, wake, fence
  *      and log as they do; what they run for an item is the compiled body. Everything that engine.h promises
  *      holds (E1 to E11), because it is the same engine. This is how to put an opcode into a running one.
+ *      A GPU's engine is opened with its bodies (TG_COMPILE_DEVICE).
  *   2. Alone (tg_kernel_lane). The whole persistent loop, with the IR's own scan, over the four buffers of
  * the wire that somebody else publishes into. It keeps E1 to E7 and E9 as ir.h says. What the engine's worker
  *      does and this one does not: an index (here finding work costs what the ring is long: no E11), sleeping
@@ -36,13 +37,17 @@ struct tg_kernel;
 enum {
     TG_COMPILE_INTERPRET = 1u << 0,   /* look for no compiler */
     TG_COMPILE_NO_FALLBACK = 1u << 1, /* no compiler: -ENOENT in place of the interpreter */
+    TG_COMPILE_DEVICE = 1u << 2,      /* for a GPU, see below: for tg_engine_options.kernel alone */
 };
+
+struct tg_device_compile_options;
 
 struct tg_compile_options {
     uint32_t size;       /* sizeof(struct tg_compile_options) */
     uint32_t flags;      /* TG_COMPILE_... */
     const char *cc;      /* compiler and first arguments, divided by blanks; NULL: $CC, then cc. No shell */
     uint64_t timeout_ns; /* for the compiler, in whole seconds; 0: 60 s */
+    const struct tg_device_compile_options *device; /* with TG_COMPILE_DEVICE; NULL: the defaults */
 };
 
 /* A message of this size holds what compilers usually print. */
@@ -80,12 +85,58 @@ int tg_kernel_close(struct tg_kernel *kernel);
  * gets no result words of a user's opcode. Private buffers are zero at the start of every item (in the loop
  * they live as long as the lane).
  * -EBUSY   the engine has a kernel already
- * -ENOTSUP the engine's bodies run on a GPU (tidegate engine emit --cuda makes a kernel for one)
+ * -ENOTSUP the engine runs on a GPU, whose kernel never stops: open it with tg_engine_options.kernel
+ * -EINVAL  the kernel was compiled for a GPU
  * -EPERM   the kernel is unrestricted and the engine is not (E6)
  * -ENOSPC  the engine's handlers and the kernel's opcodes are more than 256
  * -ENOMEM  when it comes from the registration of an opcode the kernel stays in use, without that one */
 int tg_engine_use_kernel(struct tg_engine *engine, struct tg_kernel *kernel,
                          const struct tg_ir_memory *memory);
+
+/* ---- On a GPU ------------------------------------------------------------------------------------------
+ *
+ * The kernel of a GPU is one program that never ends, so its bodies are chosen before it is opened: they are
+ * compiled together with the kernel's own text, which this library carries, by NVRTC (libnvrtc.so, of the
+ * CUDA toolkit), which is opened at run time. Neither nvcc nor the headers of this library are needed. It
+ * takes some 10 seconds of one core. */
+
+/* Bodies of ir.h: tg_engine_compile with TG_COMPILE_DEVICE compiles the user's opcodes (one lane an item)
+ * into the kernel of a GPU, and tg_engine_open takes the result as options.kernel. There is no interpreter,
+ * and no compiler but NVRTC is asked; cc and timeout_ns are not looked at. What differs from
+ * tg_engine_use_kernel:
+ * - the built-in opcodes stay the engine's, and a packed slot has built-in operations only;
+ * - a body that returns TG_IR_WAIT_IO faults (TG_FAULT_HANDLER, detail TG_IR_WAIT_IO);
+ * - the places of a lane are those of the grid: lane of 128 in its block, group the worker block;
+ * - the kernel is never unrestricted (-ENOTSUP), and tg_kernel_lane refuses it (-EINVAL). */
+
+/* All zero but size: the defaults. */
+struct tg_device_compile_options {
+    uint32_t size; /* sizeof(struct tg_device_compile_options) */
+    uint32_t flag_count;
+    const char *const *compiler_flags; /* more flags for NVRTC, as -I/usr/local/cuda/include; at most 64 */
+    /* "sm_90": machine code of that processor; "compute_80": PTX, which the driver translates for that or a
+     * newer one when it opens the engine (some seconds more, and it must not be older than NVRTC). NULL:
+     * machine code for the device of backend; where there is no device, PTX of compute_80. */
+    const char *arch;
+    const char *backend; /* "cuda" or "cuda:N", for arch NULL; NULL: the first device, if there is one */
+    const char *library; /* file of NVRTC; NULL: libnvrtc.so as the loader finds it, then below $CUDA_HOME,
+                          * $CUDA_PATH and /usr/local/cuda */
+};
+
+/* Compiles CUDA C text into an image for tg_engine_options.device_image. The text includes
+ * <tidegate/device.cuh> and defines tg_device_run, as described there; the integers of <stdint.h> are the
+ * only other header there is, unless compiler_flags name folders. *ret_image is the caller's, to be freed
+ * with free(). why (may be NULL, then why_bytes is 0) gets the compiler's log: on an error its errors, else
+ * its warnings, or "". Any thread; one compiles at a time.
+ * -EINVAL   options, or an arch that is none
+ * -ENOENT   no NVRTC can be opened
+ * -ENODEV   backend names a device, and there is no driver or no such device
+ * -EBADMSG  NVRTC refuses the text, or does not know the arch: the log says why
+ * -ENOMEM */
+int tg_device_compile(const char *source, const struct tg_device_compile_options *options, void **ret_image,
+                      size_t *ret_image_bytes, char *why, size_t why_bytes);
+
+/* ---- Alone --------------------------------------------------------------------------------------------- */
 
 /* Runs lane env->lane of the whole loop until the program ends it: at once when idle (TG_IR_UNTIL_IDLE),
  * after the kernel's rounds, or when SHUTDOWN is set and nothing is left. env->size, lanes and groups must be

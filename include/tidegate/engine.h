@@ -15,12 +15,15 @@
  * - A handler runs on a worker thread. While it runs, that worker serves nobody else: there is no
  *   preemption, and a handler that never returns keeps its worker (drain and close then say -ETIMEDOUT).
  * - A slot is used again after its item finished. A handle notices: see tg_engine_wait about -ESTALE.
- * - With several workers, items of one tenant and level START in the order of their submission; they may
- *   finish in another order.
+ * - Items that one thread submits at one level for one tenant START in the order of their submission; with
+ *   several workers they may finish in another order. Items of different threads start in that order too
+ * where there is one worker; with more, threads submit by up to 8 ways (as many as workers, at most), which
+ * are served side by side: a worker turns to a way that nobody else serves after 64 claims at the latest.
  * - Submitting takes no lock, but a thread that the system stops in the middle of it (a few dozen
- * instructions) hides what is submitted behind it by the same tenant at the same level until it goes on: for
- * as long as the system keeps it from its core, so give threads that submit at one level and tenant like
- * priorities. Other levels and tenants do not notice, and calls that wait keep their limits.
+ *   instructions) hides what is submitted behind it, by the same way at the same level for the same tenant,
+ *   until it goes on: for as long as the system keeps it from its core, so give threads that submit at one
+ *   level and tenant like priorities. Other levels and tenants do not notice, and calls that wait keep their
+ *   limits.
  * - An item that parks (TG_OP_WAIT_IO) or writes to the debug log takes a lock for a few stores.
  * - Counters in the control buffer are published by the workers in steps of at most 256 items each and
  *   become exact when the engine is idle (tg_engine_settle waits for that). tg_engine_stats is exact always.
@@ -47,6 +50,9 @@ extern "C" {
 #endif
 
 struct tg_engine;
+struct tg_kernel;
+struct tg_ir_memory;
+struct tg_item;
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
@@ -109,6 +115,21 @@ struct tg_engine_options {
      * used after open. */
     const void *device_image;
     size_t device_image_bytes;
+
+    /* Bodies made at run time (compile.h), there from the start; for a device the only way. It was compiled
+     * for the backend, and stays until close. kernel_memory as memory of tg_engine_use_kernel, read by open
+     * only; a device reaches the words where they are, so they stay until close: memory of the host, which
+     * open locks in place, or what cudaMalloc and cudaHostAlloc gave. NULL: none. */
+    struct tg_kernel *kernel;
+    const struct tg_ir_memory *kernel_memory;
+
+    /* A device engine: longest time that one run of a body on a worker may take, 4 ms or more; 0: none. See
+     * "A body that does not return" below. */
+    uint32_t device_body_limit_ms;
+    /* A context of the caller's own (a CUcontext) of the backend's device, in which the engine lives; it
+     * stays until close. NULL: the primary context of the device, which is the one that the CUDA runtime
+     * uses. */
+    void *device_context;
 };
 
 void tg_engine_options_init(struct tg_engine_options *options);
@@ -119,6 +140,7 @@ void tg_engine_options_init(struct tg_engine_options *options);
  * -ENODEV    no driver or no such device
  * -ESHUTDOWN the given control buffer has its SHUTDOWN word set
  * -EBUSY     a slot of a given ring that is not foreign is neither EMPTY nor DONE
+ * -EPERM     the kernel is unrestricted and the engine is not (E6)
  * -ENOMEM, -EAGAIN: no memory, no threads */
 int tg_engine_open(const struct tg_engine_options *options, struct tg_engine **ret_engine);
 
@@ -134,18 +156,49 @@ const char *tg_engine_open_reason(void);
  * warps. What differs from the CPU's workers:
  * - there are no buffers of the caller, no foreign slots, no scan and no serving of other processes
  * (-ENOTSUP);
- * - a finished item wakes nobody: tg_engine_wait looks for spin_us, then pauses (1 ms at most) between looks;
- * - latencies of tg_engine_stats are from the item's arrival on the device to its end there;
+ * - a finished item wakes nobody: tg_engine_wait looks for spin_us, then pauses between looks, a sixteenth of
+ *   what it has waited, 20 us to 1 ms;
+ * - latencies of tg_engine_stats are from the item's arrival on the device to its end there; of a level's
+ * items that were measured between two calls the last 4,096 count;
  * - tg_engine_stats, set_tenant, set_quota, cancel, set_dfa, observable_store and _add are round trips over
  * the bus;
  * - a DFA table is copied to the device when it is set;
  * - when the device faults, what ran is FAULT with reason TG_FAULT_DEVICE, what did not is handed back, the
  *   engine takes no more work, and the process must close it before it opens another. */
 
+/* A body that does not return. A kernel cannot stop one of its warps. With device_body_limit_ms the engine
+ * notices, within a quarter more than the limit, that a body is past it, and ends: the items of such bodies
+ * are FAULT with reason TG_FAULT_TIMEOUT, what else ran is FAULT with TG_FAULT_DEVICE, what did not is handed
+ * back, nothing more is accepted (-ESHUTDOWN). An item that is REQUEUEd begins anew. Close then returns;
+ * while the body goes on it keeps its multiprocessor, and the engine's memory is not freed, until the process
+ * ends. */
+
+enum tg_device_state {
+    TG_DEVICE_RUNS = 0,
+    TG_DEVICE_ENDED,   /* by drain */
+    TG_DEVICE_FAULTED, /* a fault of the device, mostly of a body; error and text say which */
+    TG_DEVICE_OVERRAN, /* a body is past device_body_limit_ms */
+    TG_DEVICE_EXPIRED, /* device_limit_ms is over */
+};
+
+struct tg_device_report {
+    uint32_t state;     /* enum tg_device_state */
+    int32_t error;      /* of TG_DEVICE_FAULTED: the driver's number, for instance 700 */
+    uint32_t in_flight; /* items that ran when it faulted or overran; tg_engine_fault tells their reasons */
+    char text[128];     /* the driver's name and words for error, or "" */
+};
+
+/* How the device is, and which items ran when it ended: the first capacity of them go to ret_items (NULL with
+ * 0).
+ * -ENOTSUP no device engine */
+int tg_engine_device_report(struct tg_engine *engine, struct tg_device_report *ret_report,
+                            struct tg_item *ret_items, uint32_t capacity);
+
 /* How an opcode of the device image is run. */
 enum tg_device_shape {
-    TG_DEVICE_LANE = 1, /* by one lane, beside up to 31 other items */
-    TG_DEVICE_WARP = 3, /* by 32 lanes, each called with the same item */
+    TG_DEVICE_LANE = 1,  /* by one lane, beside up to 31 other items */
+    TG_DEVICE_WARP = 3,  /* by 32 lanes, each called with the same item */
+    TG_DEVICE_BLOCK = 4, /* by the 128 lanes of a worker block, likewise; tg_device_block_sync is theirs */
 };
 
 /* Names an opcode of the image. -EINVAL reserved opcode or no such shape; -ENOTSUP no device engine; -ENOSPC

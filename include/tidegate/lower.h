@@ -25,8 +25,12 @@
  *         One lane a thread; blocks are groups. values (may be NULL) gets each lane's value, by
  *         blockIdx.x * blockDim.x + threadIdx.x. Words are accessed at system scope: they may be the host's.
  *         lane, lanes, group, groups, private_words and pause of env are not looked at.
- * A kernel of tg_ir_kernel looks at as many slots as it was built for; its ring must have them. (On a shorter
- * one it touches nothing outside, and never finds an end.)
+ * Or, when options name an item program and there is no root ({0}), of a unit for another kernel:
+ *     static __device__ u32 tg_kernel_item(const struct tg_kernel_env *env);
+ *         As that of C. Before the unit the macro TG_WROTE(env, index) must be defined: it stands behind
+ * every write of word index of OBSERVABLE. private_words and pause of env are not looked at. A kernel of
+ * tg_ir_kernel looks at as many slots as it was built for; its ring must have them. (On a shorter one it
+ * touches nothing outside, and never finds an end.)
  *
  * Errors are 0 or -errno. Thread safe on a program that nobody changes.
  */
@@ -58,12 +62,12 @@ struct tg_ir_lower_options {
     uint32_t language;      /* enum tg_ir_language */
     uint32_t flags;         /* 0 or TG_IR_UNRESTRICTED, for tg_ir_validate */
     uint32_t plain;         /* bit i: nobody else touches buffer i while the lane runs: no atomics */
-    struct tg_ir_node item; /* C only: the program of tg_kernel_item; {0}: none */
+    struct tg_ir_node item; /* the program of tg_kernel_item; {0}: none */
 };
 
 /* Validates root (and item) and writes them out. *ret_text, which the caller frees, ends with a 0 that
  * *ret_bytes does not count. options NULL: C11. error may be NULL.
- * The errors of tg_ir_validate; -EINVAL also for a language that is none, or an item in CUDA C
+ * The errors of tg_ir_validate; -EINVAL also for a language that is none, or an item beside a root in CUDA C
  * -EFBIG   the text would be larger than 64 MB
  * -ENOMEM */
 int tg_ir_lower(const struct tg_ir *ir, struct tg_ir_node root, const struct tg_ir_lower_options *options,

@@ -238,6 +238,30 @@ TG_ATOMIC_FAMILY(uint64_t, u64)
 
 #undef TG_ATOMIC_FAMILY
 
+/* Two words side by side, the first at a multiple of 8 bytes, in one access: as two relaxed ones, only fewer.
+ */
+typedef uint64_t __attribute__((may_alias)) tg_word_pair;
+static inline void tg_store_relaxed_pair(uint32_t *p, uint32_t first, uint32_t second)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    __atomic_store_n((tg_word_pair *)(void *)p, first | (uint64_t)second << 32, __ATOMIC_RELAXED);
+#else
+    tg_store_relaxed_u32(p, first);
+    tg_store_relaxed_u32(p + 1, second);
+#endif
+}
+static inline void tg_load_relaxed_pair(const uint32_t *p, uint32_t *ret_first, uint32_t *ret_second)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t v = __atomic_load_n((const tg_word_pair *)(const void *)p, __ATOMIC_RELAXED);
+    *ret_first = (uint32_t)v;
+    *ret_second = (uint32_t)(v >> 32);
+#else
+    *ret_first = tg_load_relaxed_u32(p);
+    *ret_second = tg_load_relaxed_u32(p + 1);
+#endif
+}
+
 /* Pointers: published with release, taken with acquire. */
 static inline void *tg_load_acquire_ptr(void *const *p)
 {

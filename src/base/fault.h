@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Named points of a program at which a test lets it be killed (A8): armed by name, the process ends itself
- * with SIGKILL when it passes the point for the N-th time. Without TG_FAULT_POINTS (an option of the build)
- * nothing of it is compiled; with it, an unarmed point costs a load and a branch beside a transition that
- * writes to a file or a socket. It decides nothing and knows no point: tests/cli/test_kill_points.sh lists
- * them.
+ * with SIGKILL when it passes the point for the N-th time. Only the executables of the tests can be armed
+ * (tidegate-armed, tidegate-broker-armed: built with TG_FAULT_ARMS, never installed). In the others a point
+ * is a load and a branch that is never taken, beside a transition that writes to a file or a socket; without
+ * TG_FAULT_POINTS (an option of the build) not even that. It decides nothing and knows no point:
+ * tests/cli/test_kill_points.sh lists them.
  *
  * Arm before the first thread starts and pass points in one thread alone.
  */

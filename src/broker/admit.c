@@ -18,6 +18,7 @@
 #include "broker/busy.h"
 #include "broker/explain.h"
 #include "broker/growth.h"
+#include "broker/survivors.h"
 #include "machine/load.h"
 #include "machine/memory.h"
 #include "proto/fields.h"
@@ -375,6 +376,8 @@ static void answer_the_rest(struct tg_broker *b)
 
 void tg_admit_settle(struct tg_broker *b)
 {
+    if (b->any_unasked && b->queue.n_waiters > 0)
+        tg_survivors_ask_all(b);
     if ((b->pass_due || b->n_fresh > 0) && tg_queue_settle(&b->queue, tg_clock_boot_ms()))
         b->pass_due = true;
     if (tg_admit_not_asked(b, NULL, NULL)) {

@@ -16,8 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "broker/growth.h"
 #include "broker/log.h"
+#include "broker/words.h"
 
 #define TICK_MS 50u
 #define LONGEST 20u /* so many times the limit, however many come back */
@@ -54,12 +56,25 @@ static bool same_boot(const struct tg_broker *b, const struct tg_ticket *t)
     return memcmp(b->boot_id, t->owner.boot_id, sizeof(b->boot_id)) == 0;
 }
 
+/* It ended while nobody minded it: as the word of its wrapper says, if there is one. */
 static int lose(struct tg_broker *b, struct tg_ticket *t)
 {
-    enum tg_outcome outcome = t->cancelled          ? TG_OUTCOME_CANCELLED
-                              : t->main_status >= 0 ? tg_outcome_of_status(t->main_status, false)
-                                                    : TG_OUTCOME_LOST;
-    int err = tg_store_end(b->store, t, outcome, t->main_status);
+    const struct tg_word *w = t->state == TG_HOLD ? tg_words_find(b, t->id) : NULL;
+    struct tg_store_ending e = {
+        .ticket = t, .outcome = TG_OUTCOME_LOST, .status = t->main_status, .wall_ms = tg_clock_wall_ms()};
+    if (w && t->main_status < 0)
+        e.status = w->status;
+    if (w && w->peak_mb > t->peak_mb)
+        t->peak_mb = w->peak_mb;
+    if (t->cancelled)
+        e.outcome = TG_OUTCOME_CANCELLED;
+    else if (e.status >= 0)
+        e.outcome = tg_outcome_of_status(e.status, w && w->oom);
+    if (w) {
+        e.boot_ms = w->ended_boot_ms;
+        e.wall_ms = w->ended_wall_ms;
+    }
+    int err = tg_store_ends(b->store, &e, 1);
     tg_life_free(b, t);
     return err;
 }
@@ -107,6 +122,12 @@ static int adopt_survivors(struct tg_broker *b, struct tg_ticket *t, const struc
         any |= tree->at[i].want == want;
     if (!any)
         return lose(b, t);
+    const struct tg_word *w = tg_words_find(b, t->id);
+    if (w && t->main_status < 0) {
+        t->main_status = w->status;
+        t->main_oom = w->oom;
+        t->peak_mb = w->peak_mb > t->peak_mb ? w->peak_mb : t->peak_mb;
+    }
     t->main_ended = true;
     t->main_kept = true;
     int err = enter(b, t);
@@ -191,13 +212,29 @@ int tg_adopt(struct tg_broker *b)
     return 0;
 }
 
-/* Backwards, since a parked ticket leaves the list. */
-static void park_missing(struct tg_broker *b, struct tg_ticket *const *list, size_t n)
+static size_t add_missing(struct tg_ticket **missing, struct tg_ticket *const *list, size_t n)
 {
-    for (size_t i = n; i-- > 0;) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
         if (list[i]->adopted)
-            tg_life_parked(b, list[i]);
+            missing[found++] = list[i];
     }
+    return found;
+}
+
+/* Thousands of them are one transaction. */
+static bool park_missing(struct tg_broker *b)
+{
+    const struct tg_queue *q = &b->queue;
+    struct tg_ticket **missing = calloc(q->n_waiters + q->n_holders + q->n_aside + 1, sizeof(*missing));
+    if (!missing)
+        return false;
+    size_t n = add_missing(missing, q->waiters, q->n_waiters);
+    n += add_missing(missing + n, q->holders, q->n_holders);
+    n += add_missing(missing + n, q->aside, q->n_aside);
+    tg_life_parked_all(b, missing, n);
+    free(missing);
+    return true;
 }
 
 void tg_adopt_tick(struct tg_broker *b)
@@ -209,9 +246,10 @@ void tg_adopt_tick(struct tg_broker *b)
         tg_broker_arm(b, &b->adopt_timer, TICK_MS);
         return;
     }
+    if (!park_missing(b)) { /* no memory for that: nobody is granted anything until there is */
+        tg_broker_arm(b, &b->adopt_timer, TICK_MS);
+        return;
+    }
     b->holding_back = false;
-    park_missing(b, b->queue.waiters, b->queue.n_waiters);
-    park_missing(b, b->queue.holders, b->queue.n_holders);
-    park_missing(b, b->queue.aside, b->queue.n_aside);
     b->pass_due = true;
 }

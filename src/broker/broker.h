@@ -10,6 +10,8 @@
  *   busy.c    the load and pressure that a decision sees
  *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
+ *   ended.c   ends whose rows follow a little later
+ *   words.c   how commands ended that no broker heard of
  *   watch.c   death of owners as events
  *   stopped.c processes that a signal has stopped
  *   look.c    all processes looked at by a thread
@@ -57,14 +59,7 @@ struct tg_grant {
     enum tg_verdict_kind kind;
 };
 
-/* A ticket that ended but whose row has not been moved yet. */
-struct tg_ended {
-    struct tg_ticket *ticket;
-    enum tg_outcome outcome;
-    int64_t status;
-    uint64_t since_ms; /* loop time */
-    TAILQ_ENTRY(tg_ended) link;
-};
+TAILQ_HEAD(tg_ended_list, tg_ended); /* ended.h */
 
 /* A command that ended without a word on how. */
 #define TG_RECENT 1024u
@@ -116,7 +111,7 @@ struct tg_broker {
     uv_timer_t checkpoint_timer;
     uv_timer_t idle_timer;
     uv_timer_t stopped_timer; /* who was passed over may have gone on */
-    uv_timer_t ended_timer;   /* ends whose row waits for the wrapper's word */
+    uv_timer_t ended_timer;   /* ends whose row waits; ended.h */
     uv_timer_t outputs_timer; /* detached jobs write, and how much is bounded */
     uv_timer_t waits_timer;   /* ends whose status nobody has told yet */
 
@@ -196,11 +191,18 @@ struct tg_broker {
     struct tg_metrics metrics;
     uint32_t looks_left; /* of processes, to see whether they are stopped, in the answer that is being made */
 
+    bool any_unasked; /* holders whose command has ended: survivors.c */
+
     /* The store lags behind. */
-    TAILQ_HEAD(, tg_ended) ended;
+    struct tg_ended_list ended;
+    size_t n_ended;
+    uint64_t ended_due_ms; /* loop time; none of them is due before */
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+
+    struct tg_word *words; /* at the start; words.h */
+    size_t n_words;
 
     struct tg_look *look;  /* under way, or NULL */
     uint64_t looks_wanted; /* since the last one was started */
@@ -284,17 +286,12 @@ int tg_life_end(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcom
                 const char *code, const char *text);
 /* The same for what has happened already, whatever the store says. */
 void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome outcome, const char *text);
-/* Writes the ends that have happened since; without all, those whose wrapper is about to say how it was have
- * a moment more. 0, or -errno: the store refuses, and is asked again later. */
-int tg_life_write_ended(struct tg_broker *b, bool all);
-/* How a command ended, whose end is not written yet: the ticket, which lives until that; NULL: there is none.
- */
-const struct tg_ticket *tg_life_word(struct tg_broker *b, uint64_t id, int64_t status,
-                                     enum tg_outcome outcome, uint64_t peak_mb);
 /* A waiter, or a grant nobody heard of, gives up for now (A7). 0, or -errno and nothing has changed. */
 int tg_life_park(struct tg_broker *b, struct tg_ticket *t);
 /* The same after the fact: the client is gone. */
 void tg_life_parked(struct tg_broker *b, struct tg_ticket *t);
+/* The same for n of them, in one transaction. */
+void tg_life_parked_all(struct tg_broker *b, struct tg_ticket *const *list, size_t n);
 /* Who was passed over, being stopped, is a waiter again. */
 void tg_life_unpark(struct tg_broker *b, struct tg_ticket *t);
 /* Writes the ticket as it is; a refusal is made good later. */
@@ -346,8 +343,7 @@ void tg_look_start(struct tg_broker *b);
 /* ---- cancel.c */
 
 /* Ends the process tree of a run that holds: TERM now, KILL after the grace, until nobody is left; the ticket
- * ends then. Again: the shorter grace counts. 0: it is under way; 1: nobody was left, and the ticket is gone;
- * -EPERM, -ENOMEM, ...: nothing was begun. */
+ * ends then. Again: the shorter grace counts. 0: it is under way; -EPERM, -ENOMEM, ...: nothing was begun. */
 int tg_cancel_start(struct tg_broker *b, struct tg_ticket *t, uint64_t grace_ms);
 /* This peer is answered when the cancellation that is under way is over. */
 void tg_cancel_await(struct tg_peer *peer, struct tg_ticket *t);

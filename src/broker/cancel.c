@@ -3,7 +3,9 @@
  * Cancelling what runs (V5, L17, L19): everybody of the ticket's tree is told to end (TERM, and CONT when it
  * is stopped), also who has left its session; who is still there after the grace is killed, again and again,
  * for there may be new ones every time. Whoever asked is answered when nobody is left, or, GIVE_UP_MS after
- * the first kill, with who survived: a process that the kernel does not let end.
+ * the first kill, with who survived: a process that the kernel does not let end. Who belongs to the tree a
+ * thread finds out (look.c); they are
+ * told then.
  *
  * Signals go through tg_owner_signal alone, which checks the identity first (L8, L13).
  */
@@ -72,22 +74,19 @@ void tg_cancel_over(struct tg_ticket *t)
 
 /* ---- signals */
 
-static int tell(struct tg_broker *b, const struct tg_owner *who, bool kill_it, bool stopped)
+static void tell(struct tg_broker *b, const struct tg_owner *who, bool kill_it, bool stopped)
 {
     int err = tg_owner_signal(&b->root, who, kill_it ? SIGKILL : SIGTERM, false);
     if (!err && stopped && !kill_it)
         tg_owner_signal(&b->root, who, SIGCONT, false);
-    return err;
 }
 
-/* 0, or why the owner could not be told. */
-static int tell_all(struct tg_broker *b, struct tg_ticket *t)
+void tg_cancel_tell(struct tg_broker *b, struct tg_ticket *t)
 {
     struct tg_cancel *c = t->cancel;
     bool kills = c->give_up_ms != 0;
-    int err = 0;
     if (!t->main_ended && (kills || !c->owner_told)) {
-        err = tell(b, &t->owner, kills, t->owner_stopped);
+        tell(b, &t->owner, kills, t->owner_stopped);
         c->owner_told = true;
     }
     for (struct tg_survivor *s = t->survivors; s; s = s->next) {
@@ -96,12 +95,6 @@ static int tell_all(struct tg_broker *b, struct tg_ticket *t)
             tell(b, &who, kills, s->stopped);
         s->told = true;
     }
-    return err;
-}
-
-void tg_cancel_tell(struct tg_broker *b, struct tg_ticket *t)
-{
-    tell_all(b, t);
 }
 
 /* ---- its steps */
@@ -129,7 +122,7 @@ static void give_up(struct tg_broker *b, struct tg_ticket *t)
     t->cancel = NULL;
     tg_survivors_drop(t);
     if (t->main_ended)
-        tg_survivors_settle(b, t);
+        tg_look_later(b, t);
 }
 
 void tg_cancel_due(struct tg_broker *b, struct tg_ticket *t)
@@ -143,17 +136,12 @@ void tg_cancel_due(struct tg_broker *b, struct tg_ticket *t)
         return;
     }
     c->kill_at_ms = now + AGAIN_MS;
-    if (t->main_ended) {
-        tg_survivors_settle(b, t); /* tells them */
-        return;
-    }
-    tg_survivors_look(b, t);
-    tell_all(b, t);
+    if (t->look == TG_LOOK_NO) /* else one is under way, which tells them */
+        tg_look_later(b, t);
 }
 
 int tg_cancel_start(struct tg_broker *b, struct tg_ticket *t, uint64_t grace_ms)
 {
-    uint64_t id = t->id;
     uint64_t kill_at = tg_broker_now_ms(b) + grace_ms;
     bool first = !t->cancel;
     if (first && !(t->cancel = calloc(1, sizeof(*t->cancel))))
@@ -162,14 +150,12 @@ int tg_cancel_start(struct tg_broker *b, struct tg_ticket *t, uint64_t grace_ms)
     if (first || (c->give_up_ms == 0 && kill_at < c->kill_at_ms))
         c->kill_at_ms = kill_at;
     tg_survivors_wake(b, grace_ms);
-    if (t->main_ended) {
-        tg_survivors_settle(b, t);
-        return tg_queue_by_id(&b->queue, id) == t ? 0 : 1;
-    }
-    tg_survivors_look(b, t);
-    int err = tell_all(b, t);
-    if (err == 0 || err == -ESRCH) /* it has just ended: the event is on its way */
+    int err = t->main_ended ? 0 : tg_owner_may_signal(&b->root, &t->owner);
+    if (err == 0 || err == -ESRCH) { /* it has just ended: the event is on its way */
+        /* All are told after it, the owner too: whom one that has ended leaves is not always found. */
+        tg_look_later(b, t);
         return 0;
+    }
     if (first) {
         tg_cancel_over(t);
         tg_survivors_drop(t);

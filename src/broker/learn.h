@@ -19,8 +19,10 @@ struct tg_estimate {
     enum tg_source time_source;
 };
 
+struct tg_broker;
+
 /* Fills in what is not stated and was learned. A store that cannot be read teaches nothing. */
-void tg_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
+void tg_learn(struct tg_broker *b, uid_t uid, const char *cmd, const char *cwd, const char *key,
               struct tg_estimate *e);
 
 /* The estimate that a peak teaches: a fifth more, and at least 64 MB more. */

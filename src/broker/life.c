@@ -4,9 +4,9 @@
  *
  * What takes something (a new ticket, a grant) is committed first and happens in memory only then: no store,
  * no grant (S3). What gives something back after the fact (an owner died, a client went away) happens in
- * memory at once; its row is written after the decision that it sets in motion, so that whoever is next does
- * not wait for that, and later when the store would not take it. Should the broker die before, the next one
- * finds the same death by itself. Nobody reads the store in between.
+ * memory at once; its row is written after the decision that it sets in motion (ended.h), so that whoever is
+ * next does not wait for that, and later when the store would not take it. Should the broker die before, the
+ * next one finds the same death by itself. Nobody reads the store in between.
  */
 #include "broker/broker.h"
 
@@ -16,12 +16,10 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "broker/busy.h"
+#include "broker/ended.h"
 #include "broker/outputs.h"
 #include "broker/waits.h"
 #include "proto/fields.h"
-
-/* How long a row is not written because the wrapper's word is on its way. */
-#define WORD_MS 20u
 
 /* Something was given back, or the order changed: the next decision looks at the whole queue. */
 static void decide_anew(struct tg_broker *b)
@@ -190,72 +188,14 @@ void tg_life_ended(struct tg_broker *b, struct tg_ticket *t, enum tg_outcome out
     /* A death is found again by the broker after this one; that nobody could tell is written before it allows
      * another grant. */
     bool found_again = t->saved && !t->detached && outcome != TG_OUTCOME_UNKNOWN;
-    struct tg_ended *e = found_again ? calloc(1, sizeof(*e)) : NULL;
-    if (!e && tg_life_end(b, t, outcome, t->main_status, TG_ERR_GONE, text) == 0)
+    if (!found_again && tg_life_end(b, t, outcome, t->main_status, TG_ERR_GONE, text) == 0)
         return;
     leave(b, t, TG_ERR_GONE, text);
     tg_waits_ended(b, t, outcome, t->main_status);
     set_dirty(b, t, false);
-    if (!e)
-        e = calloc(1, sizeof(*e));
-    if (!e) { /* the next broker finds the same */
+    if (!tg_ended_push(b, t, outcome)) /* the next broker finds the same */
         tg_life_free(b, t);
-        return;
-    }
-    *e = (struct tg_ended){
-        .ticket = t, .outcome = outcome, .status = t->main_status, .since_ms = tg_broker_now_ms(b)};
-    TAILQ_INSERT_TAIL(&b->ended, e, link);
     tg_broker_mind_idle(b);
-}
-
-/* Its wrapper says in a moment how it ended: one row for both. */
-static bool awaits_word(struct tg_broker *b, const struct tg_ended *e)
-{
-    return e->ticket->kind == TG_KIND_RUN && e->status < 0 && e->ticket->held_boot_ms > 0 &&
-           tg_broker_now_ms(b) - e->since_ms < WORD_MS;
-}
-
-int tg_life_write_ended(struct tg_broker *b, bool all)
-{
-    struct tg_ended *next;
-    for (struct tg_ended *e = TAILQ_FIRST(&b->ended); e; e = next) {
-        next = TAILQ_NEXT(e, link);
-        if (!all && awaits_word(b, e)) {
-            if (!uv_is_active((uv_handle_t *)&b->ended_timer))
-                tg_broker_arm(b, &b->ended_timer, WORD_MS);
-            continue;
-        }
-        tg_fault_point("end.before");
-        int err = tg_store_end(b->store, e->ticket, e->outcome, e->status);
-        tg_fault_point("end.after");
-        if (err) {
-            tg_broker_store_failed(b);
-            return err;
-        }
-        TAILQ_REMOVE(&b->ended, e, link);
-        tg_life_free(b, e->ticket);
-        free(e);
-    }
-    return 0;
-}
-
-const struct tg_ticket *tg_life_word(struct tg_broker *b, uint64_t id, int64_t status,
-                                     enum tg_outcome outcome, uint64_t peak_mb)
-{
-    struct tg_ended *e;
-    TAILQ_FOREACH(e, &b->ended, link)
-    {
-        if (e->ticket->id == id)
-            break;
-    }
-    if (!e || e->status >= 0)
-        return NULL;
-    e->status = status;
-    if (e->outcome != TG_OUTCOME_CANCELLED)
-        e->outcome = outcome;
-    if (peak_mb > e->ticket->peak_mb)
-        e->ticket->peak_mb = peak_mb;
-    return e->ticket;
 }
 
 /* The ticket as parked. What a grant wrote goes, its place in the order stays. */
@@ -302,6 +242,21 @@ void tg_life_parked(struct tg_broker *b, struct tg_ticket *t)
     tg_life_touch(b, t);
 }
 
+void tg_life_parked_all(struct tg_broker *b, struct tg_ticket *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (tg_ticket_may_become(list[i], TG_PARKED))
+            apply_park(b, list[i]);
+    }
+    tg_fault_point("touch.before");
+    int err = n > 0 ? tg_store_update_all(b->store, list, n) : 0;
+    tg_fault_point("touch.after");
+    for (size_t i = 0; i < n; i++)
+        set_dirty(b, list[i], err != 0);
+    if (err)
+        tg_broker_store_failed(b);
+}
+
 void tg_life_unpark(struct tg_broker *b, struct tg_ticket *t)
 {
     if (!tg_ticket_may_become(t, TG_WAIT))
@@ -338,7 +293,7 @@ static void retry_list(struct tg_broker *b, struct tg_ticket *const *list, size_
 
 void tg_life_retry(struct tg_broker *b)
 {
-    (void)tg_life_write_ended(b, true);
+    (void)tg_ended_write(b, true);
     retry_list(b, b->queue.waiters, b->queue.n_waiters);
     retry_list(b, b->queue.holders, b->queue.n_holders);
     retry_list(b, b->queue.parked, b->queue.n_parked);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The look at all processes of the machine that the end of a command calls for where its wrapper cannot tell
- * whether anything is left (survivors.c). With thousands of processes it takes long, so a thread does it and
- * the loop goes on; one look is under way at a time, and those who come meanwhile share the next. The ticket
- * is held until it is over.
+ * whether anything is left (survivors.c), and each step of a cancellation (cancel.c). With thousands of
+ * processes it takes long, so a thread does it and the loop goes on; one look is under way at a time, and
+ * those who come meanwhile share the next. The ticket is held until it is over.
  *
  * The thread has a copy of what it is to look for and touches nothing else of the broker. A ticket may be
  * gone when it comes back: it is found again by its number, which is never given twice.
@@ -50,7 +50,7 @@ static void looked(uv_work_t *req, int status)
     for (size_t i = 0; i < l->n && !b->stopping; i++) {
         struct tg_ticket *t = tg_queue_by_id(&b->queue, l->want[i].id);
         /* One that has been asked for again since is looked for again: what this look saw may be old. */
-        if (t && t->main_ended && t->look == TG_LOOK_UNDER_WAY)
+        if (t && t->look == TG_LOOK_UNDER_WAY)
             tg_survivors_seen(b, t, &l->tree, i, l->err);
     }
     done(l);
@@ -87,7 +87,7 @@ static void look_here(struct tg_broker *b)
     for (size_t i = q->n_holders; i-- > 0;) {
         struct tg_ticket *t = i < q->n_holders ? q->holders[i] : NULL;
         if (t && t->look != TG_LOOK_NO)
-            tg_survivors_settle(b, t);
+            tg_survivors_look_now(b, t);
     }
 }
 

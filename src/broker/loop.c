@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "broker/busy.h"
+#include "broker/ended.h"
 #include "broker/growth.h"
 #include "broker/lock.h"
 #include "broker/log.h"
@@ -23,6 +24,7 @@
 #include "broker/outputs.h"
 #include "broker/socket.h"
 #include "broker/waits.h"
+#include "broker/words.h"
 #include "machine/proc.h"
 #include "proto/paths.h"
 
@@ -118,7 +120,7 @@ static void on_ended(uv_timer_t *timer)
 {
     struct tg_broker *b = timer->data;
     if (!b->store_failing)
-        (void)tg_life_write_ended(b, true);
+        (void)tg_ended_write(b, false);
 }
 
 static void timer_init(struct tg_broker *b, uv_timer_t *timer)
@@ -178,7 +180,7 @@ void tg_broker_mind_idle(struct tg_broker *b)
 void tg_broker_stop(struct tg_broker *b)
 {
     if (b->store && !b->store_failing)
-        (void)tg_life_write_ended(b, true);
+        (void)tg_ended_write(b, true);
     b->stopping = true;
     uv_stop(&b->loop);
 }
@@ -205,7 +207,7 @@ static void decide(struct tg_broker *b)
 {
     tg_admit_settle(b);
     if (!b->store_failing)
-        (void)tg_life_write_ended(b, false);
+        (void)tg_ended_write(b, false);
 }
 
 static void on_check(uv_check_t *check)
@@ -346,9 +348,12 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
     if (err)
         return err;
     tg_fault_point("start.opened");
+    tg_words_begin(b);
     err = tg_adopt(b);
     if (!err)
         err = tg_marks_adopt(b, o->state_dir);
+    if (!err)
+        tg_words_adopted(b);
     tg_fault_point("start.adopted");
     if (err) {
         snprintf(why, size, "%s", tg_store_why(b->store)[0] ? tg_store_why(b->store) : strerror(-err));
@@ -407,17 +412,13 @@ static void tear_down(struct tg_broker *b)
     close_loop(b);
     if (b->deaths_fd >= 0)
         close(b->deaths_fd);
-    struct tg_ended *e;
-    while ((e = TAILQ_FIRST(&b->ended)) != NULL) {
-        TAILQ_REMOVE(&b->ended, e, link);
-        tg_ticket_free(e->ticket);
-        free(e);
-    }
+    tg_ended_drop(b);
     tg_queue_done(&b->queue);
     free(b->fresh);
     free(b->grants);
     tg_ends_done(&b->ends);
     tg_kept_done(&b->kept);
+    free(b->words);
 }
 
 int tg_broker_run(const struct tg_broker_options *options)

@@ -39,7 +39,7 @@ static const char USAGE[] =
     "  --adopt-limit MS      a new broker's wait for those who waited at the former one (default 500)\n"
     "  --idle-exit SECONDS   end after so long without tickets and connections (default 60; 0: never)\n"
     "  --foreground          stay in this session, log to standard error\n"
-#ifdef TG_FAULT_POINTS
+#ifdef TG_FAULT_ARMS
     "  --fault-point NAME[:N]  be killed there, the N-th time (for tests)\n"
 #endif
     ;
@@ -96,7 +96,7 @@ static int take_option(struct arguments *a, int option, const char *value)
     case 'F':
         a->foreground = true;
         return 0;
-#ifdef TG_FAULT_POINTS
+#ifdef TG_FAULT_ARMS
     case 'P':
         return tg_fault_arm(value) == 0 ? 0 : usage_error("--fault-point", value, "must be NAME or NAME:N");
 #endif
@@ -122,7 +122,7 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"liveness-limit", required_argument, NULL, 'l'},
                                             {"adopt-limit", required_argument, NULL, 'a'},
                                             {"foreground", no_argument, NULL, 'F'},
-#ifdef TG_FAULT_POINTS
+#ifdef TG_FAULT_ARMS
                                             {"fault-point", required_argument, NULL, 'P'},
 #endif
                                             {"version", no_argument, NULL, 'V'},

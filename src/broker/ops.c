@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "broker/ended.h"
 #include "broker/growth.h"
 #include "broker/log.h"
 #include "broker/outputs.h"
@@ -216,6 +217,13 @@ static const struct {
     {"why", tg_op_why},    {"wait", tg_op_wait},     {"metrics", tg_op_metrics}, {"resize", tg_op_resize},
 };
 
+/* Whether it may ask the store for what has just ended. Those that come with every launch do not. */
+static bool may_read_ends(const char *op)
+{
+    return strcmp(op, "admit") != 0 && strcmp(op, "done") != 0 && strcmp(op, "ack") != 0 &&
+           strcmp(op, "park") != 0;
+}
+
 void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *message)
 {
     const char *op;
@@ -224,8 +232,8 @@ void tg_ops_handle(struct tg_broker *b, struct tg_peer *peer, const json_t *mess
         tg_peer_reply(peer, tg_error_reply(TG_ERR_USAGE, "a message needs an op"));
         return;
     }
-    if (!b->store_failing && strcmp(op, "done") != 0) /* it may ask for what has just ended */
-        (void)tg_life_write_ended(b, true);
+    if (!b->store_failing && may_read_ends(op))
+        (void)tg_ended_write(b, true);
     json_t *error = tg_ops_other_store(b, message);
     if (error) {
         if (strcmp(op, "ack") == 0) /* which is never answered */

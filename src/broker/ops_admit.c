@@ -214,7 +214,10 @@ static struct tg_ticket *named_parent(struct tg_broker *b, const char *parent)
     if (!t->main_ended && tg_watch_is_dead(b, t))
         tg_survivors_main_ended(b, t, -1);
     t = tg_queue_by_id(&b->queue, id);
-    if (t && t->look != TG_LOOK_NO)
+    if (t)
+        tg_survivors_ask(b, t);
+    t = tg_queue_by_id(&b->queue, id);
+    if (t && t->main_ended && t->look != TG_LOOK_NO)
         tg_survivors_settle(b, t);
     return tg_queue_by_id(&b->queue, id);
 }
@@ -261,7 +264,7 @@ static int fit(struct tg_broker *b, uid_t uid, struct request *r, json_t **ret_e
     struct tg_verdict v = {0};
     usage.mem_total_mb = b->total_mb;
     struct tg_estimate *e = &r->estimate;
-    tg_learn(b->store, uid, r->cmd, r->cwd, r->key, e);
+    tg_learn(b, uid, r->cmd, r->cwd, r->key, e);
     if (e->est_source == TG_SOURCE_DEFAULT)
         e->est_mb = b->config.default_mb;
     if (e->est_source != TG_SOURCE_STATED) { /* a job that states nothing is never too large */

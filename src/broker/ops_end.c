@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/ended.h"
 #include "broker/growth.h"
 #include "broker/survivors.h"
 #include "broker/waits.h"
@@ -41,6 +42,8 @@ struct word {
     uint64_t left;
     bool left_known;
     bool oom;
+    bool kept;
+    bool quiet;
 };
 
 static const char *read_word(const json_t *m, struct word *w)
@@ -55,38 +58,51 @@ static const char *read_word(const json_t *m, struct word *w)
     if (err == -EINVAL || tg_field_bool(m, "oom", &w->oom) == -EINVAL)
         return "left must be 0 or 1 and oom true or false, where they are given";
     w->left_known = err == 0;
+    if (tg_field_bool(m, "kept", &w->kept) == -EINVAL || tg_field_bool(m, "quiet", &w->quiet) == -EINVAL)
+        return "kept and quiet must be true or false, where they are given";
     return NULL;
 }
 
-/* Its row is in the history already: the pidfd was quicker. */
-static json_t *done_late(struct tg_broker *b, const struct word *w)
+static json_t *not_yours(uint64_t id, uid_t uid)
+{
+    return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)id,
+                          (unsigned)uid);
+}
+
+/* It has ended already: the pidfd was quicker. */
+static json_t *done_late(struct tg_broker *b, const struct tg_peer *peer, const struct word *w)
 {
     struct tg_filled filled;
     enum tg_outcome outcome = tg_outcome_of_status((int64_t)w->status, w->oom);
-    const struct tg_ticket *t = tg_life_word(b, w->id, (int64_t)w->status, outcome, w->peak_mb);
-    if (t) {
+    struct tg_ended *e = tg_ended_find(b, w->id);
+    if (e && !tg_ops_may_touch(peer, e->end.ticket))
+        return not_yours(w->id, e->end.ticket->uid);
+    if (e && e->end.status < 0) {
+        tg_ended_word(b, e, (int64_t)w->status, outcome, w->peak_mb, w->kept);
         tg_waits_status(b, w->id, outcome, (int64_t)w->status);
-        return done_reply(0, t->peak_mb, t->est_mb);
+        return done_reply(0, e->end.ticket->peak_mb, e->end.ticket->est_mb);
     }
-    if (tg_store_fill_status(b->store, w->id, (int64_t)w->status, outcome, w->peak_mb, &filled) != 0)
+    if (e)
+        return done_reply(0, 0, 0);
+    int err =
+        tg_store_fill_status(b->store, w->id, peer->uid, (int64_t)w->status, outcome, w->peak_mb, &filled);
+    if (err == -EPERM)
+        return not_yours(w->id, filled.uid);
+    if (err)
         return tg_ops_store_refused(b);
     if (filled.found)
         tg_waits_status(b, w->id, outcome, (int64_t)w->status);
     return done_reply(0, filled.peak_mb, filled.est_mb);
 }
 
-json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
+static json_t *done(struct tg_broker *b, struct tg_peer *peer, const struct word *word)
 {
-    struct word w = {0};
-    const char *wrong = read_word(m, &w);
-    if (wrong)
-        return tg_ops_usage("done", wrong);
+    const struct word w = *word;
     struct tg_ticket *t = tg_queue_by_id(&b->queue, w.id);
     if (!t)
-        return done_late(b, &w);
+        return done_late(b, peer, &w);
     if (!tg_ops_may_touch(peer, t))
-        return tg_error_reply(TG_ERR_DENIED, "ticket %llu belongs to user %u", (unsigned long long)w.id,
-                              (unsigned)t->uid);
+        return not_yours(w.id, t->uid);
     /* The word of a nested wrapper, or of somebody confused, must not free what still runs. */
     if (!t->main_ended && !tg_watch_is_dead(b, t))
         return tg_error_reply(TG_ERR_BUSY, "the owner of ticket %llu, process %d, has not ended",
@@ -95,6 +111,7 @@ json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
     if (first) {
         t->main_status = (int32_t)w.status;
         t->main_oom = w.oom;
+        t->word_kept = w.kept;
     }
     tg_growth_saw(b, t, w.peak_mb);
     uint64_t peak_mb = t->peak_mb;
@@ -104,9 +121,22 @@ json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
     else
         tg_survivors_main_ended(b, t, w.left_known ? (int)w.left : -1);
     t = tg_queue_by_id(&b->queue, w.id);
-    if (t && t->look != TG_LOOK_NO) /* the answer says whether the ticket goes on */
+    if (t && t->main_ended && t->look != TG_LOOK_NO) /* the answer says whether the ticket goes on */
         tg_survivors_settle(b, t);
     return done_reply(tg_queue_by_id(&b->queue, w.id) ? 0 : 1, peak_mb, est_mb);
+}
+
+/* A wrapper that has no use for the answer ends, and so does its connection: no event of its own. */
+json_t *tg_op_done(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
+{
+    struct word w = {0};
+    const char *wrong = read_word(m, &w);
+    json_t *reply = wrong ? tg_ops_usage("done", wrong) : done(b, peer, &w);
+    if (!w.quiet)
+        return reply;
+    json_decref(reply);
+    tg_peer_close(peer);
+    return NULL;
 }
 
 /* A step of a process has a number, and is released by it. */
@@ -165,8 +195,6 @@ static json_t *cancel_run(struct tg_broker *b, struct tg_peer *peer, struct tg_t
     bool before = t->cancelled;
     t->cancelled = true;
     int rc = tg_cancel_start(b, t, grace_ms);
-    if (rc > 0)
-        return tg_ops_state_reply("DONE");
     if (rc < 0) {
         t->cancelled = before;
         return tg_error_reply(TG_ERR_DENIED, "ticket %llu: process %d cannot be signalled: %s",

@@ -3,6 +3,7 @@
  * The message wait, see waits.h. A command's death and its wrapper's word on how it ended are two events, the
  * word a moment later: an end without a status is told after STATUS_WAIT_MS at the latest.
  */
+#include "broker/ended.h"
 #include "broker/ops.h"
 
 #include <errno.h>
@@ -219,20 +220,16 @@ static bool take_row(void *ctx, const struct tg_history *h)
 /* An end that the store has not taken yet; its status may be on its way, as with one that it has. */
 static bool in_arrears(struct tg_broker *b, struct one *o)
 {
-    const struct tg_ended *e;
-    TAILQ_FOREACH(e, &b->ended, link)
-    {
-        if (e->ticket->id == o->ticket) {
-            bool may_come =
-                e->status < 0 && word_may_come(e->ticket->kind, e->outcome, e->ticket->held_boot_ms > 0);
-            o->give_up_ms = may_come ? give_up_ms(b, o->ticket) : 0;
-            o->outcome = e->outcome;
-            o->status = e->status;
-            o->stage = o->give_up_ms > tg_broker_now_ms(b) ? ENDED : KNOWN;
-            return true;
-        }
-    }
-    return false;
+    const struct tg_ended *e = tg_ended_find(b, o->ticket);
+    if (!e)
+        return false;
+    const struct tg_ticket *t = e->end.ticket;
+    bool may_come = e->end.status < 0 && word_may_come(t->kind, e->end.outcome, t->held_boot_ms > 0);
+    o->give_up_ms = may_come ? give_up_ms(b, o->ticket) : 0;
+    o->outcome = e->end.outcome;
+    o->status = e->end.status;
+    o->stage = o->give_up_ms > tg_broker_now_ms(b) ? ENDED : KNOWN;
+    return true;
 }
 
 /* What is known of a ticket now. NULL, or the refusal. */

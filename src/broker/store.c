@@ -47,7 +47,7 @@ static const char *const SQL[N_STATEMENTS] = {
     [FILL] = "UPDATE history SET status=?2,outcome=CASE outcome WHEN 'cancelled' THEN outcome ELSE ?4 END,"
              "peak_mb=max(peak_mb,?3) WHERE id=?1 AND status IS NULL AND outcome IN ('owner "
              "died','lost','cancelled')",
-    [USED] = "SELECT est_mb,peak_mb FROM history WHERE id=?1",
+    [USED] = "SELECT est_mb,peak_mb,uid FROM history WHERE id=?1",
     [SAME] = "SELECT uid,peak_mb,ran_ms,outcome,status FROM history WHERE cmd=?1 AND cwd=?2 AND job_key=?3"
              " ORDER BY id DESC LIMIT ?4",
     [CONFIG_SET] = "INSERT OR REPLACE INTO config(key,value) VALUES(?1,?2)",
@@ -108,8 +108,7 @@ int tg_store_fail(struct tg_store *s, int rc)
     return err;
 }
 
-/* Runs a statement that returns no rows and readies it for the next time. */
-static int step(struct tg_store *s, enum statement which)
+int tg_store_step(struct tg_store *s, enum statement which)
 {
     int rc = sqlite3_step(s->stmt[which]);
     int err = tg_store_fail(s, rc);
@@ -117,33 +116,32 @@ static int step(struct tg_store *s, enum statement which)
     return err;
 }
 
-static int begin(struct tg_store *s)
+int tg_store_begin(struct tg_store *s)
 {
-    return step(s, BEGIN);
+    return tg_store_step(s, BEGIN);
 }
 
-/* Commits when all went well, else takes everything back; returns the first error. */
-static int finish(struct tg_store *s, int err)
+int tg_store_finish(struct tg_store *s, int err)
 {
     tg_fault_point("commit.before");
     if (!err)
-        err = step(s, COMMIT);
+        err = tg_store_step(s, COMMIT);
     tg_fault_point("commit.after");
     if (err && !sqlite3_get_autocommit(s->db)) {
         char why[sizeof(s->why)];
         memcpy(why, s->why, sizeof(why));
-        step(s, ROLLBACK);
+        tg_store_step(s, ROLLBACK);
         memcpy(s->why, why, sizeof(why));
     }
     return err;
 }
 
-static void bind_int(sqlite3_stmt *st, int at, uint64_t v)
+void tg_store_bind_int(sqlite3_stmt *st, int at, uint64_t v)
 {
     sqlite3_bind_int64(st, at, (sqlite3_int64)v);
 }
 
-static void bind_text(sqlite3_stmt *st, int at, const char *text)
+void tg_store_bind_text(sqlite3_stmt *st, int at, const char *text)
 {
     sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC);
 }
@@ -151,13 +149,13 @@ static void bind_text(sqlite3_stmt *st, int at, const char *text)
 static int put_insert(struct tg_store *s, const struct tg_ticket *t)
 {
     tg_rows_bind_insert(s->stmt[INSERT], t);
-    return step(s, INSERT);
+    return tg_store_step(s, INSERT);
 }
 
 static int put_update(struct tg_store *s, const struct tg_ticket *t)
 {
     tg_rows_bind_update(s->stmt[UPDATE], t);
-    return step(s, UPDATE);
+    return tg_store_step(s, UPDATE);
 }
 
 int tg_store_insert(struct tg_store *s, const struct tg_ticket *t)
@@ -170,101 +168,28 @@ int tg_store_update(struct tg_store *s, const struct tg_ticket *t)
     return put_update(s, t);
 }
 
+int tg_store_update_all(struct tg_store *s, struct tg_ticket *const *t, size_t n)
+{
+    int err = tg_store_begin(s);
+    if (err)
+        return err;
+    for (size_t i = 0; i < n && !err; i++)
+        err = put_update(s, t[i]);
+    return tg_store_finish(s, err);
+}
+
 int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front)
 {
-    int err = begin(s);
+    int err = tg_store_begin(s);
     if (err)
         return err;
     err = insert ? put_insert(s, t) : put_update(s, t);
     if (!err && front) {
-        bind_int(s->stmt[OVERTAKEN], 1, front->id);
-        bind_int(s->stmt[OVERTAKEN], 2, front->overtaken);
-        err = step(s, OVERTAKEN);
+        tg_store_bind_int(s->stmt[OVERTAKEN], 1, front->id);
+        tg_store_bind_int(s->stmt[OVERTAKEN], 2, front->overtaken);
+        err = tg_store_step(s, OVERTAKEN);
     }
-    return finish(s, err);
-}
-
-/* A duration of the boot clock; unknown when the clock is another boot's or the record is nonsense. */
-static void bind_span(sqlite3_stmt *st, int at, uint64_t from, uint64_t to, bool known)
-{
-    if (known && from <= to)
-        bind_int(st, at, to - from);
-    else
-        sqlite3_bind_null(st, at);
-}
-
-static int put_archive(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status)
-{
-    sqlite3_stmt *st = s->stmt[ARCHIVE];
-    const uint64_t v[] = {
-        t->id, (uint64_t)t->owner.pid, t->uid, t->kind, (uint64_t)t->prio, t->est_mb, t->slots, t->verdict};
-    for (int i = 0; i < 8; i++)
-        bind_int(st, 1 + i, v[i]);
-    bind_text(st, 9, t->tenant);
-    bind_text(st, 10, t->cmd);
-    bind_text(st, 11, t->cwd);
-    bind_int(st, 12, t->asked_wall_ms);
-    bind_int(st, 13, t->held_wall_ms);
-    bind_int(st, 14, tg_clock_wall_ms());
-    uint64_t now = tg_clock_boot_ms();
-    bool held = t->held_boot_ms > 0;
-    bool known = outcome != TG_OUTCOME_LOST; /* the lost ended some time ago, perhaps in another boot */
-    bind_span(st, 15, t->asked_boot_ms, held ? t->held_boot_ms : now, known || held);
-    bind_span(st, 16, t->held_boot_ms, now, known && held);
-    bind_text(st, 17, tg_outcome_name(outcome));
-    if (status >= 0)
-        sqlite3_bind_int64(st, 18, status);
-    else
-        sqlite3_bind_null(st, 18);
-    bind_text(st, 19, t->key);
-    bind_int(st, 20, t->est_source);
-    bind_int(st, 21, t->time_ms);
-    bind_int(st, 22, t->peak_mb);
-    bind_int(st, 23, t->detached);
-    return step(s, ARCHIVE);
-}
-
-int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status)
-{
-    int err = begin(s);
-    if (err)
-        return err;
-    bind_int(s->stmt[DELETE], 1, t->id);
-    err = step(s, DELETE);
-    if (!err)
-        err = put_archive(s, t, outcome, status);
-    uint64_t rows = s->history_rows + 1;
-    if (!err && rows > TG_HISTORY_ROWS) {
-        err = step(s, PRUNE);
-        rows -= rows > 2 ? 2 : rows;
-    }
-    err = finish(s, err);
-    if (!err)
-        s->history_rows = rows;
-    return err;
-}
-
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, enum tg_outcome outcome,
-                         uint64_t peak_mb, struct tg_filled *ret)
-{
-    struct tg_filled filled = {0};
-    bind_int(s->stmt[FILL], 1, id);
-    sqlite3_bind_int64(s->stmt[FILL], 2, status);
-    bind_int(s->stmt[FILL], 3, peak_mb);
-    bind_text(s->stmt[FILL], 4, tg_outcome_name(outcome));
-    int err = step(s, FILL);
-    if (err)
-        return err;
-    filled.found = sqlite3_changes(s->db) > 0;
-    sqlite3_stmt *st = s->stmt[USED];
-    bind_int(st, 1, id);
-    if (filled.found && sqlite3_step(st) == SQLITE_ROW) {
-        filled.est_mb = (uint64_t)sqlite3_column_int64(st, 0);
-        filled.peak_mb = (uint64_t)sqlite3_column_int64(st, 1);
-    }
-    sqlite3_reset(st);
-    *ret = filled;
-    return 0;
+    return tg_store_finish(s, err);
 }
 
 static const char *text_of(sqlite3_stmt *st, int column)
@@ -274,15 +199,15 @@ static const char *text_of(sqlite3_stmt *st, int column)
 }
 
 int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
-                   struct tg_learned *ret)
+                   struct tg_learned *io)
 {
     sqlite3_stmt *st = s->stmt[SAME];
-    struct tg_learned l = {0};
+    struct tg_learned l = *io;
     int rc;
-    bind_text(st, 1, cmd);
-    bind_text(st, 2, cwd);
-    bind_text(st, 3, key);
-    bind_int(st, 4, TG_LEARN_ROWS);
+    tg_store_bind_text(st, 1, cmd);
+    tg_store_bind_text(st, 2, cwd);
+    tg_store_bind_text(st, 3, key);
+    tg_store_bind_int(st, 4, TG_LEARN_ROWS);
     while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
         if (sqlite3_column_int64(st, 0) == (sqlite3_int64)uid)
             tg_learn_row(st, &l);
@@ -290,15 +215,15 @@ int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *c
     int err = tg_store_fail(s, rc);
     sqlite3_reset(st);
     if (!err)
-        *ret = l;
+        *io = l;
     return err;
 }
 
 int tg_store_config_set(struct tg_store *s, const char *key, const char *value)
 {
-    bind_text(s->stmt[CONFIG_SET], 1, key);
-    bind_text(s->stmt[CONFIG_SET], 2, value);
-    return step(s, CONFIG_SET);
+    tg_store_bind_text(s->stmt[CONFIG_SET], 1, key);
+    tg_store_bind_text(s->stmt[CONFIG_SET], 2, value);
+    return tg_store_step(s, CONFIG_SET);
 }
 
 int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char *key, const char *value),
@@ -318,7 +243,7 @@ static int drop_rows(struct tg_store *s, const int64_t *ids, size_t n)
     int err = 0;
     for (size_t i = 0; i < n && !err; i++) {
         sqlite3_bind_int64(s->stmt[DELETE], 1, ids[i]);
-        err = step(s, DELETE);
+        err = tg_store_step(s, DELETE);
     }
     return err;
 }

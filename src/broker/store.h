@@ -74,20 +74,34 @@ uint64_t tg_store_next_id(const struct tg_store *s);
 /* Each: 0; -ENOSPC, -EROFS, -EIO, ... when the store refused. */
 int tg_store_insert(struct tg_store *s, const struct tg_ticket *t);
 int tg_store_update(struct tg_store *s, const struct tg_ticket *t);
+/* All of them in one transaction, or none. */
+int tg_store_update_all(struct tg_store *s, struct tg_ticket *const *t, size_t n);
 /* A grant: t (with its new state) is inserted or updated, and the front it passed (or NULL) updated, in one
  * transaction. */
 int tg_store_grant(struct tg_store *s, const struct tg_ticket *t, bool insert, const struct tg_ticket *front);
-/* The end: the row moves to the history. status < 0: not known. */
+/* An end: the row moves to the history. */
+struct tg_store_ending {
+    const struct tg_ticket *ticket;
+    enum tg_outcome outcome;
+    int64_t status;   /* < 0: not known */
+    uint64_t boot_ms; /* CLOCK_BOOTTIME of the boot it was granted in; 0: nobody knows when */
+    uint64_t wall_ms;
+};
+/* n of them in one transaction: all or none. */
+int tg_store_ends(struct tg_store *s, const struct tg_store_ending *endings, size_t n);
+/* One that ends now (but LOST, of which nobody knows when). */
 int tg_store_end(struct tg_store *s, const struct tg_ticket *t, enum tg_outcome outcome, int64_t status);
 /* What a late word of a command's end met: a row without a status, and its numbers then. */
 struct tg_filled {
     bool found;
+    uid_t uid; /* whose it was */
     uint64_t est_mb;
     uint64_t peak_mb;
 };
 /* done for a ticket that has ended already: fills in its status once, and the outcome that follows from it
- * unless it was cancelled, and raises its peak. */
-int tg_store_fill_status(struct tg_store *s, uint64_t id, int64_t status, enum tg_outcome outcome,
+ * unless it was cancelled, and raises its peak. Of a ticket of by alone, unless that is 0: else -EPERM, *ret
+ * says whose it is, and nothing has changed. */
+int tg_store_fill_status(struct tg_store *s, uint64_t id, uid_t by, int64_t status, enum tg_outcome outcome,
                          uint64_t peak_mb, struct tg_filled *ret);
 
 /* What the last runs of one user's command (same command, directory and key) used. */
@@ -100,9 +114,18 @@ struct tg_learned {
     unsigned n_times;
     uint64_t sum_ms; /* of the last n_times runs that came to their own end */
 };
-/* 0 (nothing known: the counts are 0) or -errno. */
+/* One run, and what it adds. */
+struct tg_learn_run {
+    uint64_t peak_mb; /* 0: not known */
+    uint64_t ran_ms;  /* UINT64_MAX: not known */
+    enum tg_outcome outcome;
+    int64_t status;
+};
+void tg_learn_run(struct tg_learned *l, const struct tg_learn_run *run);
+/* Adds them to what *io has of runs that came later; a call with all 0 asks for the last ones. 0 or -errno,
+ * and *io is as before. */
 int tg_store_learn(struct tg_store *s, uid_t uid, const char *cmd, const char *cwd, const char *key,
-                   struct tg_learned *ret);
+                   struct tg_learned *io);
 
 /* A row of the history. UINT64_MAX: not known. The texts are valid UTF-8 without control characters and
  * belong to the call that hands the row out. */

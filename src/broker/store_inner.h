@@ -45,6 +45,15 @@ struct tg_store {
 /* Keeps the error of the connection as text; 0 for the codes that are none, else -errno. */
 int tg_store_fail(struct tg_store *s, int rc);
 
+/* Runs a statement that returns no rows and readies it for the next time. */
+int tg_store_step(struct tg_store *s, enum statement which);
+int tg_store_begin(struct tg_store *s);
+/* Commits when all went well, else takes everything back; returns the first error. */
+int tg_store_finish(struct tg_store *s, int err);
+void tg_store_bind_int(sqlite3_stmt *st, int at, uint64_t v);
+/* The text must stay until the statement has run. */
+void tg_store_bind_text(sqlite3_stmt *st, int at, const char *text);
+
 /* Of store_history.c. */
 extern const char TG_STORE_HISTORY_PAGE_SQL[];
 extern const char TG_STORE_HISTORY_ONE_SQL[];

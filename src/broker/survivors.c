@@ -255,6 +255,7 @@ static void settle(struct tg_broker *b, struct tg_ticket *t, int err)
 {
     bool first = !t->main_kept;
     t->awaits_word = false;
+    t->unasked = false;
     t->look = TG_LOOK_NO;
     if (!err && t->cancel)
         tg_cancel_tell(b, t);
@@ -275,10 +276,56 @@ void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t)
     settle(b, t, tg_survivors_look(b, t));
 }
 
+/* After a look, whatever it found. */
+static void looked(struct tg_broker *b, struct tg_ticket *t, int err)
+{
+    if (t->main_ended) {
+        settle(b, t, err);
+        return;
+    }
+    t->look = TG_LOOK_NO;
+    if (t->cancel) /* the owner at the least */
+        tg_cancel_tell(b, t);
+}
+
+void tg_survivors_look_now(struct tg_broker *b, struct tg_ticket *t)
+{
+    looked(b, t, tg_survivors_look(b, t));
+}
+
 void tg_survivors_seen(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want,
                        int err)
 {
-    settle(b, t, take_or_say(b, t, tree, want, err));
+    looked(b, t, take_or_say(b, t, tree, want, err));
+}
+
+static int ask_reaper(struct tg_broker *b, struct tg_ticket *t)
+{
+    struct tg_tree_want want = tg_survivors_want(t);
+    t->unasked = false;
+    return tg_tree_any_left(&b->root, &want, getpid());
+}
+
+void tg_survivors_ask(struct tg_broker *b, struct tg_ticket *t)
+{
+    if (!t->unasked)
+        return;
+    int left = ask_reaper(b, t);
+    if (left == 0)
+        finish(b, t);
+    else if (left > 0)
+        tg_survivors_settle(b, t);
+}
+
+/* Backwards, since an ended ticket leaves its list. */
+void tg_survivors_ask_all(struct tg_broker *b)
+{
+    const struct tg_queue *q = &b->queue;
+    b->any_unasked = false;
+    for (size_t i = q->n_holders; i-- > 0;) {
+        if (i < q->n_holders)
+            tg_survivors_ask(b, q->holders[i]);
+    }
 }
 
 void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
@@ -289,9 +336,10 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
     }
     if (t->main_ended && !(t->awaits_word && left >= 0))
         return;
-    struct tg_tree_want want = tg_survivors_want(t);
-    if (left < 0 && t->reaper > 1)
-        left = tg_tree_any_left(&b->root, &want, getpid());
+    /* While nobody waits for what it holds, its wrapper's word comes soon enough and costs nothing. */
+    bool unasked = left < 0 && t->reaper > 1 && !t->cancel && b->queue.n_waiters == 0;
+    if (left < 0 && t->reaper > 1 && !unasked)
+        left = ask_reaper(b, t);
     if (left == 0) {
         finish(b, t);
         return;
@@ -300,8 +348,10 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
     tg_queue_main_ended(&b->queue, t);
     if (left < 0 && t->reaper > 1 && !t->cancel) {
         t->awaits_word = true;
+        t->unasked = unasked;
+        b->any_unasked |= unasked;
         look_again(b, t, WORD_MS);
-    } else if (left > 0 || t->cancel) { /* its wrapper stays for the answer, and is part of it */
+    } else if (left > 0 && !t->cancel) { /* its wrapper stays for the answer, and is part of it */
         tg_survivors_settle(b, t);
     } else {
         tg_look_later(b, t);
@@ -326,12 +376,14 @@ static bool one_due(struct tg_broker *b, struct tg_ticket *t, uint64_t now)
         return false;
     if (t->look_again_ms != 0 && t->look_again_ms <= now) {
         t->look_again_ms = 0;
-        if (t->main_ended && !t->cancel)
+        bool unasked = t->unasked;
+        tg_survivors_ask(b, t);
+        if (tg_queue_by_id(&b->queue, id) != t)
+            return false;
+        if (unasked && !t->awaits_word) /* that has just looked */
+            return true;
+        if (t->main_ended || t->cancel)
             tg_look_later(b, t);
-        else if (t->main_ended)
-            tg_survivors_settle(b, t);
-        else if (t->cancel && tg_survivors_look(b, t) == 0)
-            tg_cancel_tell(b, t);
     }
     return tg_queue_by_id(&b->queue, id) == t;
 }

@@ -32,9 +32,16 @@ struct tg_tree_want tg_survivors_want(const struct tg_ticket *t);
 int tg_survivors_look(struct tg_broker *b, struct tg_ticket *t);
 /* The same with what a look has found for several tickets. */
 int tg_survivors_take(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want);
+/* The reaper of one whose owner has ended while nobody waited, and whose wrapper has not spoken yet: asked
+ * now. The ticket may be gone after it. And those of all. */
+void tg_survivors_ask(struct tg_broker *b, struct tg_ticket *t);
+void tg_survivors_ask_all(struct tg_broker *b);
 /* The owner has ended and nobody known is left: looks again; ends the ticket when that finds nobody. */
 void tg_survivors_settle(struct tg_broker *b, struct tg_ticket *t);
-/* The same, but a thread looks, and the ticket is settled when that is over. */
+/* What a look is for, here and now: the ticket is settled, or, while its command runs, whom a cancellation
+ * has not told yet is told. The ticket may be gone after it. */
+void tg_survivors_look_now(struct tg_broker *b, struct tg_ticket *t);
+/* The same, but a thread looks, and the rest follows when that is over. */
 void tg_look_later(struct tg_broker *b, struct tg_ticket *t);
 /* What the look has found for it; err: it has failed. The ticket may be gone after it. */
 void tg_survivors_seen(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want,

@@ -107,6 +107,8 @@ struct tg_ticket {
     TAILQ_ENTRY(tg_ticket) in_line;
     bool main_kept;   /* the store knows that the command has ended and the ticket goes on */
     bool awaits_word; /* the command has ended, its wrapper has not said yet whether anything is left */
+    bool unasked;     /* and neither has its reaper been asked */
+    bool word_kept;   /* how it ended is in the words too (proto/words.h) */
     bool main_oom;    /* the command was killed for lack of memory, its wrapper says */
     enum tg_ticket_look look;
     struct tg_survivor *survivors; /* processes of its tree, besides the owner, whose death is awaited */

@@ -76,6 +76,9 @@ int tg_ask(const char *verb, struct tg_client *c, json_t *request, json_t **ret)
 int tg_report(const char *verb, const struct tg_client *c, int err);
 /* Prints the broker's answer, less its "ok", and nothing else (W16). TG_EXIT_OK, or a complaint. */
 int tg_print_json(const char *verb, json_t *reply);
+/* All of a verb that shows an answer: opens the client, sends the request (the reference is taken) and prints
+ * what comes back, as it is or as show does for people. The exit code. */
+int tg_ask_and_show(const char *verb, json_t *request, bool json, void (*show)(const json_t *reply));
 /* Flushes standard output: ok, or TG_EXIT_FAILED with a complaint when it could not be written. */
 int tg_flushed(const char *verb, int ok);
 

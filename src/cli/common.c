@@ -136,3 +136,24 @@ int tg_flushed(const char *verb, int ok)
         tg_complain(verb, "cannot write to standard output");
     return TG_EXIT_FAILED;
 }
+
+int tg_ask_and_show(const char *verb, json_t *request, bool json, void (*show)(const json_t *reply))
+{
+    struct tg_client c;
+    json_t *reply;
+    if (!tg_open_client(verb, &c, true)) {
+        json_decref(request);
+        return TG_EXIT_FAILED;
+    }
+    int code = tg_ask(verb, &c, request, &reply);
+    if (code == TG_EXIT_OK) {
+        if (json)
+            code = tg_print_json(verb, reply);
+        else
+            show(reply);
+        code = tg_flushed(verb, code);
+        json_decref(reply);
+    }
+    tg_client_done(&c);
+    return code;
+}

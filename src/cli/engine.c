@@ -13,7 +13,10 @@ static const struct tg_verb verbs[] = {
     {"run", tg_verb_engine_run,
      "[FILE.jsonl|-] [--slots N] [--workers N] [--tenants N] [--quota N] [--order input|completion]\n"
      "           [--keep-going] [--unrestricted] [--scan] [--pin CPU,...] [--dfa FILE] [--io DIR]\n"
-     "           [--backend cpu|cuda|cuda:N] [--sm N] [...]",
+     "           [--backend cpu|cuda|cuda:N] [--sm N] [--body FILE]... [--observables N] [--log-records N] "
+     "[--spin-us N]\n"
+     "           [--summary text|json|none] [--stall DURATION] [--save-ring FILE] [--save-control FILE]\n"
+     "           [--save-log FILE]",
      "run work items, one JSON object a line; results as JSON lines"},
     {"bench", tg_verb_engine_bench, "[--seconds S] [--slots N]",
      "measure the engine on this machine in a few seconds; JSON lines"},
@@ -22,7 +25,9 @@ static const struct tg_verb verbs[] = {
     {"emit", tg_verb_engine_emit,
      "--c | --cuda [--slots N] [--stride W] [--body FILE]... [--unrestricted] [--until-idle]",
      "print the worker, with opcodes of your own, as one translation unit of C11 or CUDA C"},
-    {"serve", tg_verb_engine_serve, "--socket PATH [--slots N] [--workers N] [--tenant UID=T[:QUOTA]]...",
+    {"serve", tg_verb_engine_serve,
+     "--socket PATH [--slots N] [--workers N] [--tenant UID=T[:QUOTA]]... [--clients N]\n"
+     "           [--client-slots N] [--mode OCTAL]",
      "an engine that other processes submit to, each through a ring of its own"},
     {NULL, NULL, NULL, NULL},
 };

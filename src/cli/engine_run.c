@@ -41,6 +41,7 @@ enum {
     OPT_SCAN,
     OPT_PIN,
     OPT_DFA,
+    OPT_BODY,
     OPT_IO,
     OPT_SUMMARY,
     OPT_STALL,
@@ -65,6 +66,7 @@ static const struct tg_option table[] = {
     [OPT_SCAN] = {0, "scan", false},
     [OPT_PIN] = {0, "pin", true},
     [OPT_DFA] = {0, "dfa", true},
+    [OPT_BODY] = {'b', "body", true},
     [OPT_IO] = {0, "io", true},
     [OPT_SUMMARY] = {0, "summary", true},
     [OPT_STALL] = {0, "stall", true},
@@ -122,6 +124,13 @@ static bool pin(struct tg_run *run, const char *text)
     return true;
 }
 
+static bool body(struct tg_run *run, const char *name)
+{
+    static struct tg_bodies bodies;
+    run->bodies = &bodies;
+    return tg_bodies_name(VERB, &bodies, name);
+}
+
 static bool take_number_option(struct tg_run *run, int option, const char *value)
 {
     struct tg_engine_options *o = &run->engine_options;
@@ -172,6 +181,8 @@ static bool take_option(struct tg_run *run, int option, const char *value)
         return true;
     case OPT_PIN:
         return pin(run, value);
+    case OPT_BODY:
+        return body(run, value);
     case OPT_SUMMARY:
         if (!choice("--summary", value, summaries, &chosen))
             return false;
@@ -304,7 +315,7 @@ static int not_opened(const char *backend, int error)
 {
     const char *reason = tg_engine_open_reason();
     bool said = reason[0] != '\0';
-    if (error == -ENOTSUP && is_cuda(backend) && !said)
+    if (error == -ENOTSUP && is_cuda(backend) && (!said || strncmp(reason, "built without", 13) == 0))
         return tg_usage_error(VERB,
                               "the backend cuda is not in this build: no nvcc was there when it was built");
     if (error == -ENOTSUP && is_cuda(backend))
@@ -320,12 +331,35 @@ static int not_opened(const char *backend, int error)
     return TG_EXIT_FAILED;
 }
 
+/* The bodies of --body, compiled for the backend. */
+static int compile_bodies(struct tg_run *run)
+{
+    struct tg_bodies *b = run->bodies;
+    const char *backend = run->engine_options.backend;
+    b->kernel.slots = run->engine_options.slots;
+    b->kernel.flags = run->engine_options.flags & TG_ENGINE_UNRESTRICTED ? TG_IR_UNRESTRICTED : 0;
+    int code = tg_bodies_read(VERB, b);
+    if (code == TG_EXIT_OK)
+        code = tg_bodies_compile(VERB, b, is_cuda(backend) ? backend : NULL, &run->kernel);
+    tg_bodies_free(b);
+    run->engine_options.kernel = run->kernel;
+    return code;
+}
+
 static int open_engine(struct tg_run *run)
 {
     const char *backend = run->engine_options.backend;
-    int r = is_cuda(backend) ? tg_gpu_become() : 0;
+    int r = is_cuda(backend) || run->bodies ? tg_gpu_become() : 0;
+    if (r && !is_cuda(backend)) {
+        tg_complain(VERB, "--body needs tidegate-gpu, the command that can load compiled code: %s",
+                    strerror(-r));
+        return TG_EXIT_FAILED;
+    }
     if (r)
         return not_opened(backend, r == -ENOENT ? -ENOTSUP : r);
+    int code = run->bodies ? compile_bodies(run) : TG_EXIT_OK;
+    if (code != TG_EXIT_OK)
+        return code;
     r = tg_engine_open(&run->engine_options, &run->engine);
     if (r == -EINVAL && run->engine_options.cpu_count) {
         tg_complain(VERB, "cannot open an engine: a processor of --pin is not there, or may not be used");
@@ -333,7 +367,8 @@ static int open_engine(struct tg_run *run)
     }
     if (r)
         return not_opened(backend, r);
-    r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
+    if (!run->bodies || !tg_bodies_have(run->bodies, TG_CLI_OP_SPIN_US))
+        r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
     if (r) {
         tg_complain(VERB, "cannot register SPIN_US: %s", strerror(-r));
         return TG_EXIT_FAILED;
@@ -496,6 +531,7 @@ int tg_verb_engine_run(int argc, char **argv)
     if (code == TG_EXIT_OK)
         code = run_all(&run);
     tg_engine_close(run.engine, DRAIN_NS, NULL);
+    tg_kernel_close(run.kernel);
     if (run.io_dir_fd >= 0)
         close(run.io_dir_fd);
     free(run.dfa);

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "cli/engine.h"
+#include "cli/engine_body.h"
 
 enum tg_run_end { TG_RUN_OPEN, TG_RUN_DONE, TG_RUN_FAULT, TG_RUN_HANDED_BACK, TG_RUN_REFUSED, TG_RUN_ENDS };
 
@@ -55,7 +56,9 @@ struct tg_run {
     const char *save_ring, *save_control, *save_log;
     enum { TG_SUMMARY_TEXT, TG_SUMMARY_JSON, TG_SUMMARY_NONE } summary;
     uint64_t stall_ms;
+    struct tg_bodies *bodies; /* NULL: no --body */
 
+    struct tg_kernel *kernel;
     struct tg_engine *engine;
     uint32_t *dfa;
     int io_dir_fd;

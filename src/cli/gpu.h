@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The command is linked statically where that can be done, because it is started for every job. A static
- * program cannot load the driver of a GPU. So what uses one is run by the same command linked dynamically,
- * tidegate-gpu, which is built where there is an nvcc and lies where the broker lies; the command becomes it.
+ * program can load neither the driver of a GPU nor code compiled at run time. So what does is run by the same
+ * command linked dynamically, tidegate-gpu, which lies where the broker lies; the command becomes it.
  */
 #ifndef TG_CLI_GPU_H
 #define TG_CLI_GPU_H
@@ -17,7 +17,7 @@ extern bool tg_static_command;
 bool tg_gpu_seems_here(void);
 
 /* Returns at once in a command that can load a driver. The static one becomes the other and does not return;
- * or, when that one is not there or cannot be executed, -errno (-ENOENT: built without CUDA). Nothing has
+ * or, when that one is not there or cannot be executed, -errno (-ENOENT: it is not there). Nothing has
  * been printed yet and no thread started when this is called. */
 int tg_gpu_become(void);
 

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     const struct tg_verb *v = find_verb(argv[1]);
     if (!v)
         return tg_usage_error(NULL, "there is no verb %s (see tidegate --help)", tg_shown(argv[1]));
-#ifdef TG_FAULT_POINTS
+#ifdef TG_FAULT_ARMS
     if (tg_fault_arm(getenv(TG_ENV_FAULT_POINT)))
         return tg_usage_error(NULL, TG_ENV_FAULT_POINT " must be NAME or NAME:N");
 #endif

@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 
+#include <tidegate/compile.h>
+
 #include "engine/device_host.h"
 
 static int no_open(const struct tg_engine_options *o, void **ret_state, const char **ret_why)
@@ -17,3 +19,23 @@ static int no_open(const struct tg_engine_options *o, void **ret_state, const ch
 }
 
 const struct tg_link tg_link_cuda = {.open = no_open};
+
+/* Compiled code is loaded too. */
+int tg_engine_compile(struct tg_ir *ir, const struct tg_ir_kernel *kernel,
+                      const struct tg_compile_options *options, struct tg_kernel **ret_kernel, char *why,
+                      size_t why_bytes)
+{
+    (void)ir;
+    (void)kernel;
+    (void)options;
+    (void)ret_kernel;
+    if (why_bytes)
+        why[0] = 0;
+    return -ENOTSUP;
+}
+
+int tg_kernel_close(struct tg_kernel *kernel)
+{
+    (void)kernel;
+    return 0;
+}

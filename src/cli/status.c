@@ -147,8 +147,6 @@ int tg_verb_status(int argc, char **argv)
 {
     static const struct tg_option options[] = {{'j', "json", false}, {0, NULL, false}};
     struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
-    struct tg_client c;
-    json_t *reply;
     bool json = false;
     int option;
     while ((option = tg_next_option(&o)) >= 0)
@@ -157,17 +155,5 @@ int tg_verb_status(int argc, char **argv)
         return TG_EXIT_USAGE;
     if (o.at < argc)
         return tg_usage_error(verb, "takes no argument, but got %s", tg_shown(argv[o.at]));
-    if (!tg_open_client(verb, &c, true))
-        return TG_EXIT_FAILED;
-    int code = tg_ask(verb, &c, json_pack("{s:s}", "op", "status"), &reply);
-    if (code == TG_EXIT_OK) {
-        if (json)
-            code = tg_print_json(verb, reply);
-        else
-            print_human(reply);
-        code = tg_flushed(verb, code);
-        json_decref(reply);
-    }
-    tg_client_done(&c);
-    return code;
+    return tg_ask_and_show(verb, json_pack("{s:s}", "op", "status"), json, print_human);
 }

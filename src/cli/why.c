@@ -103,8 +103,6 @@ int tg_verb_why(int argc, char **argv)
 {
     static const struct tg_option options[] = {{'j', "json", false}, {0, NULL, false}};
     struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
-    struct tg_client c;
-    json_t *reply;
     uint64_t ticket;
     bool json = false;
     int option;
@@ -116,17 +114,6 @@ int tg_verb_why(int argc, char **argv)
         return tg_usage_error(verb, "needs ID, one argument, but got %d", argc - o.at);
     if (!tg_arg_ticket(verb, argv[o.at], &ticket))
         return TG_EXIT_USAGE;
-    if (!tg_open_client(verb, &c, true))
-        return TG_EXIT_FAILED;
-    int code = tg_ask(verb, &c, json_pack("{s:s,s:I}", "op", verb, "ticket", (json_int_t)ticket), &reply);
-    if (code == TG_EXIT_OK) {
-        if (json)
-            code = tg_print_json(verb, reply);
-        else
-            print_human(reply);
-        code = tg_flushed(verb, code);
-        json_decref(reply);
-    }
-    tg_client_done(&c);
-    return code;
+    return tg_ask_and_show(verb, json_pack("{s:s,s:I}", "op", verb, "ticket", (json_int_t)ticket), json,
+                           print_human);
 }

@@ -20,7 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/lookup.h"
+#include "proto/words.h"
 
 #define SHELL "/bin/sh"
 
@@ -203,12 +205,18 @@ static int reap(struct job *j, int *ret_status, uint64_t *ret_peak_mb)
     return 0;
 }
 
-/* The broker sees the end by itself; this adds how it was. */
-static void report(const struct tg_launch *launch, uint64_t ticket, int status, uint64_t peak_mb)
+/* The broker sees the end by itself; this adds how it was, also beside the store, for the next broker. */
+static void report(const struct tg_launch *launch, const struct tg_admit_answer *answer, int status,
+                   uint64_t peak_mb)
 {
     struct tg_client c = launch->model;
-    json_t *done = json_pack("{s:s,s:I,s:i,s:I}", "op", "done", "ticket", (json_int_t)ticket, "status",
-                             status, "peak_mb", (json_int_t)peak_mb);
+    const struct tg_word word = {.status = status,
+                                 .peak_mb = peak_mb,
+                                 .ended_boot_ms = tg_clock_boot_ms(),
+                                 .ended_wall_ms = tg_clock_wall_ms()};
+    bool kept = tg_words_append(c.paths.state_dir, answer->env, &word) == 0;
+    json_t *done = json_pack("{s:s,s:I,s:i,s:I,s:b,s:b}", "op", "done", "ticket", (json_int_t)answer->ticket,
+                             "status", status, "peak_mb", (json_int_t)peak_mb, "kept", kept, "quiet", 1);
     c.may_start = false;
     if (done)
         tg_client_tell(&c, done);
@@ -230,7 +238,7 @@ static int run(const struct tg_launch *launch, struct job *j, const struct tg_ad
     if (err)
         return err;
     if (strcmp(answer->verdict, "nested") != 0)
-        report(launch, answer->ticket, status, peak_mb);
+        report(launch, answer, status, peak_mb);
     if (*j->failed)
         return tg_launch_failed(-*j->failed, NULL);
     *ret_status = status;

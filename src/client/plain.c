@@ -66,6 +66,20 @@ static void put_text(struct line *l, const char *name, const char *text)
     put_word(l, "\"");
 }
 
+/* The end that every request has, and the header. */
+static size_t finish(struct line *l, const char *store, uint8_t ret[TG_PLAIN_BYTES])
+{
+    put_text(l, ",\"store\":", store);
+    put_word(l, "}");
+    if (!l->is_plain)
+        return 0;
+    size_t n = l->used - TG_FRAME_HEADER_BYTES;
+    const uint8_t header[TG_FRAME_HEADER_BYTES] = {
+        'T', 'G', TG_PROTO_VERSION, 0, (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24)};
+    memcpy(ret, header, sizeof(header));
+    return l->used;
+}
+
 size_t tg_plain_admit(const struct tg_admit_ask *ask, const char *store, uint8_t ret[TG_PLAIN_BYTES])
 {
     struct line l = {.bytes = (char *)ret,
@@ -88,13 +102,40 @@ size_t tg_plain_admit(const struct tg_admit_ask *ask, const char *store, uint8_t
         put_word(&l, ",\"reaper\":true");
     if (ask->detached)
         put_word(&l, ",\"detached\":true");
-    put_text(&l, ",\"store\":", store);
-    put_word(&l, "}");
-    if (!l.is_plain)
-        return 0;
-    size_t n = l.used - TG_FRAME_HEADER_BYTES;
-    const uint8_t header[TG_FRAME_HEADER_BYTES] = {
-        'T', 'G', TG_PROTO_VERSION, 0, (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24)};
-    memcpy(ret, header, sizeof(header));
-    return l.used;
+    return finish(&l, store, ret);
+}
+
+size_t tg_plain_done(const struct tg_done *done, const char *store, uint8_t ret[TG_PLAIN_BYTES])
+{
+    struct line l = {.bytes = (char *)ret,
+                     .used = TG_FRAME_HEADER_BYTES,
+                     .size = TG_PLAIN_BYTES,
+                     .is_plain = done->status >= 0};
+    put_number(&l, "{\"op\":\"done\",\"ticket\":", done->ticket);
+    put_number(&l, ",\"status\":", (uint64_t)done->status);
+    put_number(&l, ",\"peak_mb\":", done->peak_mb);
+    if (done->left_known)
+        put_number(&l, ",\"left\":", done->left);
+    if (done->oom)
+        put_word(&l, ",\"oom\":true");
+    if (done->kept)
+        put_word(&l, ",\"kept\":true");
+    if (done->quiet)
+        put_word(&l, ",\"quiet\":true");
+    return finish(&l, store, ret);
+}
+
+json_t *tg_done_message(const struct tg_done *done)
+{
+    json_t *m = json_pack("{s:s,s:I,s:i,s:I}", "op", "done", "ticket", (json_int_t)done->ticket, "status",
+                          done->status, "peak_mb", (json_int_t)done->peak_mb);
+    if (m && done->left_known)
+        json_object_set_new(m, "left", json_integer(done->left));
+    if (m && done->oom)
+        json_object_set_new(m, "oom", json_true());
+    if (m && done->kept)
+        json_object_set_new(m, "kept", json_true());
+    if (m && done->quiet)
+        json_object_set_new(m, "quiet", json_true());
+    return m;
 }

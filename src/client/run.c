@@ -19,6 +19,7 @@
 #include "client/lookup.h"
 #include "client/plain.h"
 #include "machine/oom.h"
+#include "proto/words.h"
 
 /* How much likelier than its wrapper a command is chosen when memory runs out, of 1000 (E8). */
 #define OOM_STEP 200
@@ -45,6 +46,7 @@ struct report {
     int joined_status;
     uint64_t granted_boot_ns;
     uint64_t ticket; /* to report as done; 0 for a nested one, which is its parent's */
+    char mark[TG_TICKET_ENV_BYTES];
     char text[TG_CLIENT_TEXT_BYTES];
 };
 
@@ -121,6 +123,7 @@ static void become_command(struct tg_client *c, const struct tg_run_ask *ask, bo
         ask->granted(ask->ctx, &answer);
     report->ticket = strcmp(answer.verdict, "nested") == 0 ? 0 : answer.ticket;
     report->granted_boot_ns = answer.granted_boot_ns;
+    memcpy(report->mark, answer.env, sizeof(report->mark));
     report->stage = STAGE_RUNNING;
     prctl(PR_SET_PDEATHSIG, 0);
     tg_fault_point("client.before-exec");
@@ -163,26 +166,57 @@ static void hear_answer(struct tg_client *c, const struct tg_run_ask *ask, uint6
     json_decref(reply);
 }
 
-/* Best effort: the broker sees the end by itself; this adds the wait status, the largest process, and whether
- * anything is left. If so, we stay until the broker has looked: what has no mark is found as long as we are
- * its parent. */
+/* The file of the words, opened while nobody waits for the wrapper. */
+struct words {
+    int fd; /* or an error */
+    uint64_t opened_ms;
+};
+
+/* The word is left beside the store before the broker is told: whatever becomes of that broker, the next one
+ * reads it (A8), and nobody need wait for an answer. */
+static bool keep_word(const struct tg_client *c, const struct report *report, const struct tg_run_end *end,
+                      const struct words *words, int status, uint64_t peak_mb)
+{
+    const struct tg_word word = {.status = status,
+                                 .oom = end->oom,
+                                 .peak_mb = peak_mb,
+                                 .ended_boot_ms = tg_clock_boot_ms(),
+                                 .ended_wall_ms = tg_clock_wall_ms()};
+    bool fresh = words->fd >= 0 && word.ended_boot_ms - words->opened_ms < TG_WORDS_FRESH_MS;
+    int err = fresh ? tg_words_write(words->fd, report->mark, &word)
+                    : tg_words_append(c->paths.state_dir, report->mark, &word);
+    return err == 0;
+}
+
+/* The broker sees the end by itself; this adds the wait status, the largest process, and whether anything is
+ * left. If so, we stay until the broker has looked: what has no mark is found as long as we are its parent.
+ */
 static void report_done(struct tg_client *c, const struct tg_run_ask *ask, const struct report *report,
-                        const struct tg_run_end *end, int status)
+                        const struct tg_run_end *end, const struct words *words, int status)
 {
     uint64_t peak_mb = largest_mb();
-    json_t *done = json_pack("{s:s,s:I,s:i,s:I}", "op", "done", "ticket", (json_int_t)report->ticket,
-                             "status", status, "peak_mb", (json_int_t)peak_mb);
-    if (done && end->left_known)
-        json_object_set_new(done, "left", json_integer(end->left));
-    if (done && end->oom)
-        json_object_set_new(done, "oom", json_true());
-    if (done)
-        tg_client_tell(c, done);
     bool was_long = tg_clock_boot_ms() - report->granted_boot_ns / 1000000 >= NOTE_AFTER_MS;
-    bool is_told = done && c->fd >= 0;
-    if (is_told && (end->left || was_long || peak_mb >= NOTE_ABOVE_MB))
-        hear_answer(c, ask, report->ticket, done, end->left ? LEFT_MS : TG_CLIENT_TELL_MS);
-    json_decref(done);
+    bool awaits = end->left || was_long || peak_mb >= NOTE_ABOVE_MB;
+    bool kept = keep_word(c, report, end, words, status, peak_mb);
+    tg_fault_point("wrapper.kept");
+    const struct tg_done done = {.ticket = report->ticket,
+                                 .status = status,
+                                 .peak_mb = peak_mb,
+                                 .left_known = end->left_known,
+                                 .left = end->left,
+                                 .oom = end->oom,
+                                 .kept = kept,
+                                 .quiet = !awaits};
+    uint8_t frame[TG_PLAIN_BYTES];
+    size_t n = awaits || c->fd < 0 ? 0 : tg_plain_done(&done, c->paths.store, frame);
+    if (n > 0 && tg_client_send_frame(c, frame, n) == 0)
+        return;
+    json_t *message = tg_done_message(&done);
+    if (message)
+        tg_client_tell(c, message);
+    if (message && c->fd >= 0 && awaits)
+        hear_answer(c, ask, report->ticket, message, end->left ? LEFT_MS : TG_CLIENT_TELL_MS);
+    json_decref(message);
 }
 
 static int judge(struct tg_client *c, const struct report *report, int status, int *ret_status,
@@ -203,6 +237,8 @@ static int mind_command(struct tg_client *c, const struct tg_run_ask *ask, const
                         struct tg_forward *f, pid_t child, int *ret_status, struct tg_run_end *end)
 {
     tg_fault_point("wrapper.forked");
+    /* Nobody waits for us yet: what costs time at the end is done now. */
+    const struct words words = {tg_words_open(c->paths.state_dir), tg_clock_boot_ms()};
     int status = tg_forward_wait(f, child);
     tg_fault_point("wrapper.ended");
     tg_forward_end(f, child);
@@ -214,7 +250,9 @@ static int mind_command(struct tg_client *c, const struct tg_run_ask *ask, const
     int err = judge(c, report, status, ret_status, end);
     memcpy(text, c->text, sizeof(text));
     if (report->ticket != 0 && status >= 0)
-        report_done(c, ask, report, end, status);
+        report_done(c, ask, report, end, &words, status);
+    if (words.fd >= 0)
+        close(words.fd);
     tg_fault_point("wrapper.told");
     memcpy(c->text, text, sizeof(text));
     return err;

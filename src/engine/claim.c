@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a worker takes next: the level (E2, E3), the tenant within it (E4), the oldest entry of that queue,
- * and then the slot itself by compare-and-swap (E1). Every step costs the same at any ring size (E11). It
- * runs nothing and wakes nobody.
+ * What a worker takes next: the level (E2, E3), the tenant within it (E4), the shard (whose submitters'
+ * queue), the oldest entry of that queue, and then the slot itself by compare-and-swap (E1). Every step costs
+ * the same at any ring size (E11). It runs nothing and wakes nobody.
  *
  * READY bits are hints that may be stale on the side of "has work": a queue that was found empty keeps its
  * bit while there is nothing else to do, because the next item for an idle engine most likely comes there,
  * and then neither side writes the word. Likewise while the next item of a busy level is on its way. The bit
  * goes when the worker met TIDY_EVERY such beside other work, or falls asleep.
  */
+#include <sched.h>
+
 #include "engine/internal.h"
 
 /* How far ahead the slots of a queue are fetched: far enough to hide the other core's cache (up to half a
  * microsecond where the cores share none), where the queue is long enough for that. */
 #define PREFETCH_FAR 16u
 #define PREFETCH_NEAR 2u
-#define TIDY_EVERY 32u /* looks at an empty queue beside other work */
+#define TIDY_EVERY 32u  /* looks at an empty queue beside other work */
+#define HOME_CLAIMS 64u /* of one level and tenant, before a worker looks at other shards */
+#define VISIT_CLAIMS 8u /* at a shard that has fallen behind */
 
-bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
+/* Of a tenant whose claims are counted, or who may not claim. */
+static __attribute__((noinline)) bool take_counted(struct tg_engine *e, uint32_t tenant)
 {
     uint32_t *quota = &e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant];
     /* A1 seq_cst: the sleeper's last look; pairs with A2, the host's change of mask or quota. */
@@ -33,6 +38,20 @@ bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
     return false;
 }
 
+static inline bool authority_take(struct tg_engine *e, uint32_t tenant)
+{
+    /* A1 again. */
+    return (tg_load_seqcst_u32(&e->control[TG_CONTROL_TENANT_MASKS + tenant]) == TG_TENANT_MASK_ALL &&
+            tg_load_seqcst_u32(&e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant]) ==
+                TG_TENANT_QUOTA_UNLIMITED) ||
+           take_counted(e, tenant);
+}
+
+bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
+{
+    return authority_take(e, tenant);
+}
+
 void tg_authority_return(struct tg_engine *e, uint32_t tenant)
 {
     uint32_t *quota = &e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant];
@@ -43,21 +62,22 @@ void tg_authority_return(struct tg_engine *e, uint32_t tenant)
     } while (!tg_cas_acqrel_u32(quota, &left, left + 1));
 }
 
-void tg_ready_tidy(struct tg_engine *e, uint32_t level, uint32_t tenants)
+void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenants)
 {
+    uint32_t *ready = &e->ready[shard].level[level];
     for (; tenants; tenants &= tenants - 1) {
         uint32_t t = tg_levels_first(tenants);
         uint32_t ignored;
-        if (tg_index_peek(tg_queue(e, level, t), &ignored))
+        if (tg_index_peek(tg_queue(e, shard, level, t), &ignored))
             continue;
         /* K2 seq_cst: before the look at the entries; pairs with K1. */
-        tg_and_seqcst_u32(&e->ready[level], ~(1u << t));
-        if (tg_index_peek(tg_queue(e, level, t), &ignored))
-            tg_or_seqcst_u32(&e->ready[level], 1u << t);
+        tg_and_seqcst_u32(ready, ~(1u << t));
+        if (tg_index_peek(tg_queue(e, shard, level, t), &ignored))
+            tg_or_seqcst_u32(ready, 1u << t);
     }
 }
 
-bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint32_t level)
+static inline bool levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint32_t level)
 {
     uint64_t next = tg_levels_claimed(state, work, level);
     /* V1 relaxed: the state is a decision, it hands nothing over. An unchanged state is not written: a
@@ -69,6 +89,11 @@ bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint3
         return true;
     }
     return tg_cas_relaxed_u64(&e->levels, &state, next);
+}
+
+bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint32_t level)
+{
+    return levels_advance(e, state, work, level);
 }
 
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c)
@@ -93,7 +118,7 @@ static bool foreign_taken(struct tg_engine *e, const struct tg_claimed *c)
         return true;
     if ((e->flags & TG_ENGINE_SCAN) && c->from == TG_SLOT_PUBLISHED)   /* the poller counts otherwise */
         tg_store_release_u64(&side->generation, side->generation + 1); /* T1 */
-    tg_store_relaxed_u32(&side->route, tg_route(c->level, c->tenant, c->flags)); /* P1 */
+    tg_store_relaxed_u32(&side->route, tg_route(0, c->level, c->tenant, c->flags)); /* P1 */
     return true;
 }
 
@@ -128,59 +153,207 @@ static bool settle_changed(struct tg_worker *w, struct tg_claimed *c, uint32_t r
     return false;
 }
 
-bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t tenant, struct tg_claimed *c)
+/* The rare ends of claim_slot. */
+static __attribute__((noinline)) bool claim_failed(struct tg_worker *w, uint32_t slot, uint32_t tenant)
 {
     struct tg_engine *e = w->engine;
-    c->slot = cell & TG_CELL_SLOT;
-    c->flags = cell & TG_ROUTE_FLAGS;
-    struct tg_slot *slot = &e->ring[c->slot];
-    if (!tg_slot_try_claim(slot, &c->from)) {
-        tg_authority_return(e, tenant);
-        if (!(e->flags & TG_ENGINE_SCAN))
-            tg_cancelled_popped(e, w, c->slot);
-        return false;
-    }
-    tg_slot_read_payload(slot, &c->payload);
-    c->tenant = tenant;
-    c->level = level;
+    tg_authority_return(e, tenant);
+    if (!(e->flags & TG_ENGINE_SCAN))
+        tg_cancelled_popped(e, w, slot);
+    return false;
+}
+
+static __attribute__((noinline)) bool claimed_other(struct tg_worker *w, struct tg_claimed *c,
+                                                    uint32_t tenant)
+{
+    struct tg_engine *e = w->engine;
     if (e->flags & TG_ENGINE_SCAN) /* the flags of this use, not of the one that was looked at; P1 */
         c->flags = tg_is_foreign(e, c->slot) ? TG_CELL_FOREIGN
                                              : tg_load_relaxed_u32(&e->side[c->slot].route) & TG_ROUTE_FLAGS;
     if ((c->flags & TG_CELL_FOREIGN) || (e->flags & TG_ENGINE_SCAN))
         return settle_changed(w, c, tenant);
-    if (c->payload.tenant != tenant || c->payload.priority != level) {
-        struct tg_fault fault = {TG_FAULT_TAMPERED, c->payload.tenant, 0};
-        c->kind = TG_KIND_UNKNOWN;
-        tg_finish(w, c, TG_RAN_FAULT, &fault);
-        return false;
-    }
+    struct tg_fault fault = {TG_FAULT_TAMPERED, c->payload.tenant, 0};
+    c->kind = TG_KIND_UNKNOWN;
+    tg_finish(w, c, TG_RAN_FAULT, &fault);
+    return false;
+}
+
+static inline bool claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t tenant,
+                              struct tg_claimed *c)
+{
+    struct tg_engine *e = w->engine;
+    struct tg_slot *slot = &e->ring[cell & TG_CELL_SLOT];
+    c->slot = cell & TG_CELL_SLOT;
+    c->flags = cell & TG_ROUTE_FLAGS;
+    if (!tg_slot_try_claim(slot, &c->from))
+        return claim_failed(w, c->slot, tenant);
+    tg_slot_read_payload(slot, &c->payload);
+    c->tenant = tenant;
+    c->level = level;
+    if ((c->flags & TG_CELL_FOREIGN) || (e->flags & TG_ENGINE_SCAN) || c->payload.tenant != tenant ||
+        c->payload.priority != level)
+        return claimed_other(w, c, tenant);
     return true;
 }
 
-static void prefetch_next(struct tg_engine *e, struct tg_index *q)
+bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t tenant, struct tg_claimed *c)
+{
+    return claim_slot(w, cell, level, tenant, c);
+}
+
+static inline void prefetch_next(struct tg_engine *e, struct tg_index *q)
 {
     uint32_t next;
     if (tg_index_ahead(q, PREFETCH_FAR, &next) || tg_index_ahead(q, PREFETCH_NEAR, &next))
         tg_prefetch_write(&e->ring[next]);
 }
 
-static bool pop(struct tg_engine *e, struct tg_index *q, uint32_t *cell)
+/* Takes the entry that was seen at this head. */
+static inline bool take(struct tg_engine *e, struct tg_index *q, uint64_t head)
 {
-    return e->worker_count == 1 ? tg_index_pop_sc(q, cell) : tg_index_pop_mc(q, cell);
+    if (e->worker_count == 1) {
+        tg_index_take_sc(q, head);
+        return true;
+    }
+    return tg_index_take_mc(q, head);
 }
 
-/* What waits where, less what this worker knows to be blocked or empty. Returns the level mask. */
-static uint32_t look(struct tg_worker *w, const uint32_t *empty, uint32_t *waiting)
+/* What waits where, less what this worker knows to be blocked or empty. */
+struct look {
+    uint32_t waiting[TG_SHARDS][TG_PRIORITY_LEVELS]; /* tenants */
+    uint32_t any[TG_PRIORITY_LEVELS];                /* in any shard */
+    uint32_t work;                                   /* levels */
+};
+
+static inline void look(const struct tg_worker *w, struct look *k, uint32_t shards)
+{
+    const struct tg_engine *e = w->engine;
+    uint32_t allowed = ~w->blocked;
+    k->work = 0;
+    TG_UNROLL
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        k->any[l] = k->waiting[0][l] = tg_load_seqcst_u32(&e->ready[0].level[l]) & allowed; /* K5 again */
+    for (uint32_t s = 1; s < shards; s++) {
+        TG_UNROLL
+        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
+            /* K5 seq_cst: pairs with K1. */
+            k->waiting[s][l] = tg_load_seqcst_u32(&e->ready[s].level[l]) & allowed;
+            k->any[l] |= k->waiting[s][l];
+        }
+    }
+    TG_UNROLL
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        k->work |= (k->any[l] != 0 ? 1u : 0u) << l;
+}
+
+static bool waits(const struct look *k, uint32_t shard, uint32_t level, uint32_t tenant)
+{
+    return k->waiting[shard][level] >> tenant & 1u;
+}
+
+/* The queue was found empty. */
+static inline void strike(struct look *k, uint32_t shards, uint32_t shard, uint32_t level, uint32_t tenant)
+{
+    k->waiting[shard][level] &= ~(1u << tenant);
+    k->any[level] = 0;
+    for (uint32_t s = 0; s < shards; s++)
+        k->any[level] |= k->waiting[s][level];
+    if (k->any[level] == 0)
+        k->work &= ~(1u << level);
+}
+
+/* Which of the other shards with work is next after the one visited last, and for how many claims: none while
+ * somebody else serves it as fast. */
+static void look_around(struct tg_worker *w, const struct look *k, uint32_t level, uint32_t tenant,
+                        struct tg_visit *visit, uint32_t home)
 {
     struct tg_engine *e = w->engine;
-    uint32_t work = 0;
-    TG_UNROLL
-    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
-        /* K5 seq_cst: pairs with K1. */
-        waiting[l] = tg_load_seqcst_u32(&e->ready[l]) & ~(w->blocked | empty[l]);
-        work |= (waiting[l] != 0 ? 1u : 0u) << l;
+    for (uint32_t i = 1; i <= e->shards; i++) {
+        uint32_t s = (visit->shard + i) & (e->shards - 1);
+        if (s == home || !waits(k, s, level, tenant))
+            continue;
+        uint32_t now = (uint32_t)tg_load_relaxed_u64(&tg_queue(e, s, level, tenant)->head); /* I6: a guess */
+        uint32_t moved = now - visit->seen[s];
+        visit->seen[s] = now;
+        visit->shard = (uint8_t)s;
+        visit->left = moved >= HOME_CLAIMS ? 0 : VISIT_CLAIMS;
+        return;
     }
-    return work;
+}
+
+/* Whose submitters' queue of this level and tenant is served: those of the worker's home first, because their
+ * lines are in this core's cache; after HOME_CLAIMS a few of another one that has fallen behind. Who has no
+ * work at home serves the others in turn, as many of each. */
+static uint32_t choose_shard(struct tg_worker *w, const struct look *k, uint32_t level, uint32_t tenant)
+{
+    struct tg_engine *e = w->engine;
+    struct tg_visit *visit = &w->visit[level][tenant];
+    uint32_t home = tg_load_relaxed_u32(&w->home); /* U6 relaxed: a preference */
+    if (waits(k, home, level, tenant)) {
+        if (visit->left && waits(k, visit->shard, level, tenant)) {
+            visit->left--;
+            return visit->shard;
+        }
+        visit->left = 0;
+        if (++visit->used > HOME_CLAIMS) {
+            visit->used = 0;
+            look_around(w, k, level, tenant, visit, home);
+        }
+        return home;
+    }
+    visit->left = 0;
+    if (waits(k, visit->shard, level, tenant) && ++visit->used <= HOME_CLAIMS)
+        return visit->shard;
+    visit->used = 0;
+    do
+        visit->shard = (uint8_t)((visit->shard + 1u) & (e->shards - 1));
+    while (!waits(k, visit->shard, level, tenant));
+    return visit->shard;
+}
+
+/* A worker with nothing at all at home leaves a queue to those who are at it: its head moved since the last
+ * look, which is no longer ago than a few instructions. Two workers would only get into each other's way. */
+static bool left_to_others(struct tg_worker *w, const struct look *k, uint32_t shard, uint32_t level,
+                           uint32_t tenant, uint64_t head)
+{
+    uint32_t home = tg_load_relaxed_u32(&w->home); /* U6 */
+    uint32_t there = 0;
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        there |= k->waiting[home][l];
+    if (shard == home || there != 0)
+        return false;
+    uint32_t *seen = &w->visit[level][tenant].seen[shard];
+    bool moved = *seen != (uint32_t)head;
+    *seen = (uint32_t)head + (moved ? 0 : 1);
+    return moved;
+}
+
+void tg_settle_in(struct tg_worker *w)
+{
+#ifndef TG_EXPLORE /* whose schedules know no cores */
+    struct tg_engine *e = w->engine;
+    if (e->shards == 1)
+        return;
+    /* U5, U6 relaxed: hints; HOME is changed under home_lock. */
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+    tg_store_relaxed_u32(&w->cpu, cpu);
+    if (tg_load_relaxed_u32(&e->ready[tg_load_relaxed_u32(&w->home)].cpu) == cpu ||
+        pthread_mutex_trylock(&e->home_lock) != 0)
+        return;
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        struct tg_worker *other = &e->workers[i];
+        uint32_t there = tg_load_relaxed_u32(&other->home);
+        if (tg_load_relaxed_u32(&e->ready[there].cpu) != cpu || tg_load_relaxed_u32(&other->cpu) == cpu)
+            continue;
+        /* Homes are changed for each other, so each shard stays somebody's. */
+        tg_store_relaxed_u32(&other->home, tg_load_relaxed_u32(&w->home));
+        tg_store_relaxed_u32(&w->home, there);
+        break;
+    }
+    pthread_mutex_unlock(&e->home_lock);
+#else
+    (void)w;
+#endif
 }
 
 /* Is this entry's slot cancelled? Then it is only in the way. */
@@ -203,53 +376,76 @@ static void prune(struct tg_worker *w, struct tg_index *q)
     }
 }
 
+/* Queues that were found empty beside other work lose their bits at times. */
+static void tidy(struct tg_worker *w, const struct look *k, uint32_t stale)
+{
+    struct tg_engine *e = w->engine;
+    w->stale += stale;
+    if (w->stale < TIDY_EVERY)
+        return;
+    w->stale = 0;
+    for (uint32_t s = 0; s < e->shards; s++)
+        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+            tg_ready_tidy(e, s, l,
+                          tg_load_relaxed_u32(&e->ready[s].level[l]) & ~(k->waiting[s][l] | w->blocked));
+}
+
+/* shards is e->shards, or the constant of that value. */
+static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *w, struct tg_claimed *c,
+                                                              uint32_t shards)
+{
+    struct tg_engine *e = w->engine;
+    struct look k;
+    uint32_t stale = 0;
+    look(w, &k, shards);
+    while (k.work != 0) {
+        uint64_t state = tg_load_relaxed_u64(&e->levels); /* V1 */
+        uint32_t level = tg_levels_choose(state, k.work);
+        struct tg_tenant_turn turn = w->turn[level];
+        uint32_t tenant = tg_tenants_choose(&turn, k.any[level], w->quantum);
+        uint32_t shard = shards == 1 ? 0 : choose_shard(w, &k, level, tenant);
+        struct tg_index *q = tg_queue(e, shard, level, tenant);
+        uint64_t head = tg_load_acquire_u64(&q->head); /* I3 */
+        uint32_t cell;
+        if (!tg_index_look(q, head, &cell)) {
+            strike(&k, shards, shard, level, tenant);
+            stale++;
+            continue;
+        }
+        if (shards > 1 && left_to_others(w, &k, shard, level, tenant, head))
+            return false;
+        if (!authority_take(e, tenant)) {
+            prune(w, q);
+            w->blocked |= 1u << tenant;
+            look(w, &k, shards);
+            continue;
+        }
+        if (!levels_advance(e, state, k.work, level) || !take(e, q, head)) {
+            tg_authority_return(e, tenant);
+            look(w, &k, shards);
+            continue;
+        }
+        w->turn[level] = turn;
+        prefetch_next(e, q);
+        if (stale)
+            tidy(w, &k, stale);
+        stale = 0;
+        if (claim_slot(w, cell, level, tenant, c))
+            return true;
+        look(w, &k, shards);
+    }
+    return false;
+}
+
 bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
 {
     struct tg_engine *e = w->engine;
-    uint32_t empty[TG_PRIORITY_LEVELS] = {0};
-    uint32_t waiting[TG_PRIORITY_LEVELS];
-    uint32_t stale = 0;
     uint32_t recheck = tg_load_acquire_u32(&e->recheck); /* A5 acquire: pairs with A4 in tenant.c */
     if (recheck != w->recheck) {
         w->recheck = recheck;
         w->blocked = 0;
     }
-    for (;;) {
-        uint32_t work = look(w, empty, waiting);
-        if (work == 0)
-            return false;
-        uint64_t state = tg_load_relaxed_u64(&e->levels); /* V1 */
-        uint32_t level = tg_levels_choose(state, work);
-        struct tg_tenant_turn turn = w->turn[level];
-        uint32_t tenant = tg_tenants_choose(&turn, waiting[level], w->quantum);
-        struct tg_index *q = tg_queue(e, level, tenant);
-        uint32_t cell;
-        if (!tg_index_peek(q, &cell)) {
-            empty[level] |= 1u << tenant;
-            stale++;
-            continue;
-        }
-        if (!tg_authority_take(e, tenant)) {
-            prune(w, q);
-            w->blocked |= 1u << tenant;
-            continue;
-        }
-        if (!tg_levels_advance(e, state, work, level) || !pop(e, q, &cell)) {
-            tg_authority_return(e, tenant);
-            continue;
-        }
-        w->turn[level] = turn;
-        prefetch_next(e, q);
-        w->stale += stale;
-        if (stale && w->stale >= TIDY_EVERY) {
-            w->stale = 0;
-            for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-                tg_ready_tidy(e, l, empty[l]);
-        }
-        stale = 0;
-        if (tg_claim_slot(w, cell, level, tenant, c))
-            return true;
-    }
+    return e->shards == 1 ? claim_among(w, c, 1) : claim_among(w, c, e->shards);
 }
 
 bool tg_claimable(struct tg_worker *w)
@@ -258,12 +454,13 @@ bool tg_claimable(struct tg_worker *w)
     if (e->flags & TG_ENGINE_SCAN)
         return tg_scan_claimable(w);
     w->blocked = 0;
-    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
+    for (uint32_t i = 0; i < e->shards * TG_PRIORITY_LEVELS; i++) {
+        uint32_t s = i / TG_PRIORITY_LEVELS, l = i % TG_PRIORITY_LEVELS;
         /* K5 again. */
-        for (uint32_t m = tg_load_seqcst_u32(&e->ready[l]); m; m &= m - 1) {
+        for (uint32_t m = tg_load_seqcst_u32(&e->ready[s].level[l]); m; m &= m - 1) {
             uint32_t t = tg_levels_first(m);
             uint32_t cell;
-            if (!tg_index_peek(tg_queue(e, l, t), &cell))
+            if (!tg_index_peek(tg_queue(e, s, l, t), &cell))
                 continue;
             if (is_cancelled(e, cell))
                 return true;

@@ -75,14 +75,14 @@ static struct tg_ir_node case_of(struct tg_ir *ir, uint32_t opcode, struct tg_ir
                     tg_ir_block(ir, NULL, run, 2), (struct tg_ir_node){0});
 }
 
-/* One item of buffer tg_item: its opcode's body. */
-static struct tg_ir_node item_program(struct tg_ir *ir, const struct tg_ir_kernel *k,
+/* One item of buffer tg_item: its opcode's body, of the user's or of the first built_in. */
+static struct tg_ir_node item_program(struct tg_ir *ir, const struct tg_ir_kernel *k, uint32_t built_in,
                                       struct tg_ir_node *nodes)
 {
     uint32_t floor = k->flags & TG_IR_UNRESTRICTED ? 0 : TG_CONTROL_OBSERVABLE_BASE;
     size_t n = 0;
     nodes[n++] = tg_ir_let(ir, "opcode", item_word(ir, TG_ITEM_WORD(payload.opcode)));
-    for (uint32_t i = 0; i < BUILT_IN_BODIES; i++)
+    for (uint32_t i = 0; i < built_in; i++)
         nodes[n++] = case_of(ir, i, tg_ir_opcode_body(ir, i, floor), false);
     for (uint32_t i = 0; i < k->opcode_count; i++)
         nodes[n++] = case_of(ir, k->opcodes[i].opcode, k->opcodes[i].body, true);
@@ -90,7 +90,8 @@ static struct tg_ir_node item_program(struct tg_ir *ir, const struct tg_ir_kerne
     return tg_ir_block(ir, "item", nodes, n);
 }
 
-static int build(struct tg_kernel *t, struct tg_ir *ir, const struct tg_ir_kernel *k, struct message *m)
+static int build(struct tg_kernel *t, struct tg_ir *ir, const struct tg_ir_kernel *k, bool device,
+                 struct message *m)
 {
     if (k->opcode_count > TG_IR_MAX_OPCODES)
         return say(m, -EINVAL, "a kernel has at most 256 opcodes of the user", "");
@@ -102,7 +103,8 @@ static int build(struct tg_kernel *t, struct tg_ir *ir, const struct tg_ir_kerne
     struct tg_ir_node *nodes = calloc(k->opcode_count + BUILT_IN_BODIES + 2u, sizeof(*nodes));
     if (!nodes)
         return say(m, -ENOMEM, "no memory", "");
-    t->item_root = item_program(ir, k, nodes);
+    /* A device's dispatcher runs the built-in opcodes itself. */
+    t->item_root = item_program(ir, k, device ? 0 : BUILT_IN_BODIES, nodes);
     free(nodes);
     t->lane_root = tg_ir_kernel(ir, k);
     t->unrestricted = (k->flags & TG_IR_UNRESTRICTED) != 0;
@@ -185,6 +187,7 @@ static void discard(struct tg_kernel *t)
 {
     if (t->library)
         dlclose(t->library);
+    free(t->image);
     free(t->ir.memory);
     free(t);
 }
@@ -196,17 +199,22 @@ int tg_engine_compile(struct tg_ir *ir, const struct tg_ir_kernel *kernel,
     struct tg_compile_options o = {.size = sizeof(o)};
     struct message m = {why, why ? why_bytes : 0};
     say(&m, 0, "", "");
+    const uint32_t known = TG_COMPILE_INTERPRET | TG_COMPILE_NO_FALLBACK | TG_COMPILE_DEVICE;
     if (given) {
-        if (given->size != sizeof(o) ||
-            (given->flags & ~(uint32_t)(TG_COMPILE_INTERPRET | TG_COMPILE_NO_FALLBACK)))
+        if (given->size < offsetof(struct tg_compile_options, device) || given->size > sizeof(o) ||
+            (given->flags & ~known) ||
+            (given->flags & TG_COMPILE_DEVICE && given->flags & TG_COMPILE_INTERPRET))
             return say(&m, -EINVAL, "the options are not of this library", "");
-        o = *given;
+        memcpy(&o, given, given->size);
     }
     struct tg_kernel *t = calloc(1, sizeof(*t));
     if (!t)
         return say(&m, -ENOMEM, "no memory", "");
-    int r = build(t, ir, kernel, &m);
-    if (!r)
+    bool device = (o.flags & TG_COMPILE_DEVICE) != 0;
+    int r = build(t, ir, kernel, device, &m);
+    if (!r && device)
+        r = tg_compile_device(t, ir, &o, why, m.bytes);
+    else if (!r)
         r = load(t, ir, &o, &m);
     if (r == 1)
         r = o.flags & TG_COMPILE_NO_FALLBACK ? -ENOENT : keep(t, ir, &m);
@@ -220,7 +228,7 @@ int tg_engine_compile(struct tg_ir *ir, const struct tg_ir_kernel *kernel,
 
 int tg_kernel_is_compiled(const struct tg_kernel *kernel)
 {
-    return kernel->lane != NULL;
+    return kernel->lane != NULL || kernel->image != NULL;
 }
 
 int tg_kernel_close(struct tg_kernel *kernel)

@@ -5,28 +5,33 @@
  * item passes through here. No header of a CUDA toolkit is needed; the kernel's image comes from nvcc where
  * there is one (cmake/cuda.cmake), else this backend says that it was built without.
  *
- * Living with the rest of CUDA: the device's primary context (the one the CUDA runtime uses) is retained and
- * made current only during a call; a stream of its own that waits for nobody; modules are loaded eagerly,
- * because a lazy load may wait for a kernel that never ends.
+ * Living with the rest of CUDA: the device's primary context (the one the CUDA runtime uses) is retained, or
+ * the caller's own is used, and it is current only during a call; a stream of its own that waits for nobody;
+ * modules are loaded eagerly, because a lazy load may wait for a kernel that never ends.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "engine/cuda.h"
 #include "engine/device_host.h"
 #include "engine/futex.h"
 
 #define CUDA_SUCCESS 0
 #define CUDA_NOT_READY 600
 #define ATTRIBUTE_MULTIPROCESSORS 16
+#define ATTRIBUTE_MAJOR 75
+#define ATTRIBUTE_MINOR 76
 #define ATTRIBUTE_COOPERATIVE 95
 #define HOST_PORTABLE 1u
 #define HOST_DEVICEMAP 2u
 #define STREAM_NON_BLOCKING 1u
+#define POINTER_OF_DEVICE 3
 #define MOST_BLOCKS 512u
 #define MOST_MEMORY 64u
 #define CLOSE_NS UINT64_C(5000000000)
@@ -54,18 +59,25 @@ struct driver {
     result_t (*context_release)(device_t);
     result_t (*context_push)(void *);
     result_t (*context_pop)(void **);
+    result_t (*context_device)(device_t *);
     result_t (*module_load)(void **, const void *);
     result_t (*module_unload)(void *);
     result_t (*module_function)(void **, void *, const char *);
     result_t (*module_global)(pointer_t *, size_t *, void *, const char *);
     result_t (*host_alloc)(void **, size_t, unsigned);
     result_t (*host_free)(void *);
+    result_t (*host_register)(void *, size_t, unsigned);
+    result_t (*host_unregister)(void *);
+    result_t (*host_pointer)(pointer_t *, void *, unsigned);
+    result_t (*pointer_attribute)(void *, int, pointer_t);
     result_t (*mem_alloc)(pointer_t *, size_t);
     result_t (*mem_free)(pointer_t);
     result_t (*memset8)(pointer_t, unsigned char, size_t, void *);
     result_t (*copy_to)(pointer_t, const void *, size_t, void *);
     result_t (*stream_create)(void **, unsigned, int);
     result_t (*stream_destroy)(void *);
+    result_t (*error_name)(result_t, const char **);
+    result_t (*error_text)(result_t, const char **);
     result_t (*stream_query)(void *);
     result_t (*stream_wait)(void *);
     result_t (*priority_range)(int *, int *);
@@ -85,18 +97,25 @@ static const struct {
     {"cuDevicePrimaryCtxRelease_v2", offsetof(struct driver, context_release)},
     {"cuCtxPushCurrent_v2", offsetof(struct driver, context_push)},
     {"cuCtxPopCurrent_v2", offsetof(struct driver, context_pop)},
+    {"cuCtxGetDevice", offsetof(struct driver, context_device)},
     {"cuModuleLoadData", offsetof(struct driver, module_load)},
     {"cuModuleUnload", offsetof(struct driver, module_unload)},
     {"cuModuleGetFunction", offsetof(struct driver, module_function)},
     {"cuModuleGetGlobal_v2", offsetof(struct driver, module_global)},
     {"cuMemHostAlloc", offsetof(struct driver, host_alloc)},
     {"cuMemFreeHost", offsetof(struct driver, host_free)},
+    {"cuMemHostRegister_v2", offsetof(struct driver, host_register)},
+    {"cuMemHostUnregister", offsetof(struct driver, host_unregister)},
+    {"cuMemHostGetDevicePointer_v2", offsetof(struct driver, host_pointer)},
+    {"cuPointerGetAttribute", offsetof(struct driver, pointer_attribute)},
     {"cuMemAlloc_v2", offsetof(struct driver, mem_alloc)},
     {"cuMemFree_v2", offsetof(struct driver, mem_free)},
     {"cuMemsetD8Async", offsetof(struct driver, memset8)},
     {"cuMemcpyHtoDAsync_v2", offsetof(struct driver, copy_to)},
     {"cuStreamCreateWithPriority", offsetof(struct driver, stream_create)},
     {"cuStreamDestroy_v2", offsetof(struct driver, stream_destroy)},
+    {"cuGetErrorName", offsetof(struct driver, error_name)},
+    {"cuGetErrorString", offsetof(struct driver, error_text)},
     {"cuStreamQuery", offsetof(struct driver, stream_query)},
     {"cuStreamSynchronize", offsetof(struct driver, stream_wait)},
     {"cuCtxGetStreamPriorityRange", offsetof(struct driver, priority_range)},
@@ -109,12 +128,13 @@ static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 struct cuda {
     device_t device;
     void *context, *module, *kernel, *stream, *copies;
-    void *host[MOST_MEMORY];
+    void *host[MOST_MEMORY], *locked[MOST_MEMORY];
     pointer_t memory[MOST_MEMORY];
-    uint32_t host_count, memory_count;
+    uint32_t host_count, locked_count, memory_count;
     uint32_t blocks;
     pthread_mutex_t lock;
-    bool started;
+    bool started, retained;
+    result_t error; /* of a kernel that died; under lock */
 };
 
 /* driver_lock is held. */
@@ -167,30 +187,96 @@ static void leave(void)
 
 static void cuda_close(void *state);
 
-static int find_device(struct cuda *c, const char *backend, const char **ret_why)
+/* Errors that stay with a context, so that nothing runs in it any more. */
+static bool is_lasting(result_t r)
+{
+    return r == 700 || r == 702 || r == 709 || r == 710 || (r >= 714 && r <= 719);
+}
+
+/* The driver says no with r. */
+static int refused(result_t r, int result, const char *why, const char **ret_why)
+{
+    *ret_why = why;
+    if (!is_lasting(r))
+        return result;
+    *ret_why = "a kernel of this process faulted, and CUDA keeps that error: open the engine in another "
+               "process, or in a context of your own made after it";
+    return -ENOTRECOVERABLE;
+}
+
+static int find_number(const char *backend, device_t *ret_device, const char **ret_why)
 {
     uint64_t number;
     int count = 0;
-    int cooperative = 0;
     if (device_number(backend, &number) != 0) {
         *ret_why = "the device after \"cuda:\" is no number";
         return -EINVAL;
     }
     if (driver.device_count(&count) != CUDA_SUCCESS || number >= (uint64_t)count ||
-        driver.device_get(&c->device, (int)number) != CUDA_SUCCESS) {
+        driver.device_get(ret_device, (int)number) != CUDA_SUCCESS) {
         *ret_why = "no such GPU";
         return -ENODEV;
     }
+    return 0;
+}
+
+int tg_cuda_processor(const char *backend, uint32_t *ret_processor, const char **ret_why)
+{
+    device_t device;
+    int major = 0;
+    int minor = 0;
+    if (strncmp(backend, "cuda", 4) != 0 || (backend[4] != '\0' && backend[4] != ':')) {
+        *ret_why = "the backend is no cuda or cuda:N";
+        return -EINVAL;
+    }
+    pthread_mutex_lock(&driver_lock);
+    int r = load_driver(ret_why);
+    pthread_mutex_unlock(&driver_lock);
+    if (!r)
+        r = find_number(backend, &device, ret_why);
+    if (r)
+        return r;
+    driver.device_attribute(&major, ATTRIBUTE_MAJOR, device);
+    driver.device_attribute(&minor, ATTRIBUTE_MINOR, device);
+    *ret_processor = (uint32_t)(major * 10 + minor);
+    return 0;
+}
+
+/* The caller's own context: of this device. */
+static int borrow_context(struct cuda *c, void *context, const char **ret_why)
+{
+    device_t device = -1;
+    c->context = context;
+    result_t r = driver.context_push(context);
+    if (r == CUDA_SUCCESS) {
+        r = driver.context_device(&device);
+        leave();
+    }
+    if (r == CUDA_SUCCESS && device == c->device)
+        return 0;
+    c->context = NULL;
+    return refused(r, -EINVAL, "device_context is no context of that GPU", ret_why);
+}
+
+static int find_device(struct cuda *c, const struct tg_engine_options *o, const char **ret_why)
+{
+    int cooperative = 0;
+    int r = find_number(o->backend, &c->device, ret_why);
+    if (r)
+        return r;
     driver.device_attribute(&cooperative, ATTRIBUTE_COOPERATIVE, c->device);
     if (!cooperative) {
         *ret_why = "the GPU has no cooperative launch, on which the engine's progress rests";
         return -ENODEV;
     }
-    if (driver.context_retain(&c->context, c->device) != CUDA_SUCCESS) {
-        *ret_why = "the GPU's context cannot be had: another process may hold it, or an earlier fault";
-        return -ENODEV;
-    }
-    return 0;
+    if (o->device_context)
+        return borrow_context(c, o->device_context, ret_why);
+    result_t got = driver.context_retain(&c->context, c->device);
+    c->retained = got == CUDA_SUCCESS;
+    if (c->retained)
+        return 0;
+    c->context = NULL;
+    return refused(got, -ENODEV, "the GPU's context cannot be had: another process may hold it", ret_why);
 }
 
 static int prepare(struct cuda *c, const struct tg_engine_options *o, const char **ret_why)
@@ -199,17 +285,19 @@ static int prepare(struct cuda *c, const struct tg_engine_options *o, const char
     int greatest = 0;
     const void *image = o->device_image ? o->device_image : built_in_image;
     driver.priority_range(&least, &greatest);
-    if (driver.module_load(&c->module, image) != CUDA_SUCCESS ||
-        driver.module_function(&c->kernel, c->module, "tg_engine_kernel") != CUDA_SUCCESS) {
-        *ret_why =
-            "the driver refuses the kernel's image: a GPU older than sm_80, or another program's image";
-        return -ENODEV;
-    }
-    if (driver.stream_create(&c->stream, STREAM_NON_BLOCKING, greatest) != CUDA_SUCCESS ||
-        driver.stream_create(&c->copies, STREAM_NON_BLOCKING, greatest) != CUDA_SUCCESS) {
-        *ret_why = "the driver gives no stream";
-        return -ENODEV;
-    }
+    result_t r = driver.stream_create(&c->stream, STREAM_NON_BLOCKING, greatest);
+    if (r == CUDA_SUCCESS)
+        r = driver.stream_create(&c->copies, STREAM_NON_BLOCKING, greatest);
+    if (r != CUDA_SUCCESS)
+        return refused(r, -ENODEV, "the driver gives no stream", ret_why);
+    r = driver.module_load(&c->module, image);
+    if (r == CUDA_SUCCESS)
+        r = driver.module_function(&c->kernel, c->module, "tg_engine_kernel");
+    if (r != CUDA_SUCCESS)
+        return refused(
+            r, -ENODEV,
+            "the driver refuses the kernel's image: a GPU older than sm_80, or another program's image",
+            ret_why);
     return 0;
 }
 
@@ -228,7 +316,7 @@ static int cuda_open(const struct tg_engine_options *o, void **ret_state, const 
     if (!c)
         return -ENOMEM;
     pthread_mutex_init(&c->lock, NULL);
-    r = find_device(c, o->backend, ret_why);
+    r = find_device(c, o, ret_why);
     if (!r) {
         enter(c);
         r = prepare(c, o, ret_why);
@@ -288,6 +376,25 @@ static int upload(void *state, void *to, const void *from, size_t bytes)
     return ok ? 0 : -EIO;
 }
 
+/* Memory that CUDA knows has an address on the device; other memory of the host gets one by being locked. */
+static void *adopt(void *state, void *memory, size_t bytes)
+{
+    struct cuda *c = state;
+    pointer_t at = 0;
+    enter(c);
+    if (driver.pointer_attribute(&at, POINTER_OF_DEVICE, (pointer_t)(uintptr_t)memory) != CUDA_SUCCESS) {
+        at = 0;
+        if (c->locked_count < MOST_MEMORY &&
+            driver.host_register(memory, bytes, HOST_PORTABLE | HOST_DEVICEMAP) == CUDA_SUCCESS) {
+            c->locked[c->locked_count++] = memory;
+            if (driver.host_pointer(&at, memory, 0) != CUDA_SUCCESS)
+                at = 0;
+        }
+    }
+    leave();
+    return (void *)(uintptr_t)at;
+}
+
 static uint32_t workers(void *state, uint32_t wanted)
 {
     struct cuda *c = state;
@@ -319,7 +426,25 @@ static int look(void *state)
     enter(c);
     result_t r = driver.stream_query(c->stream);
     leave();
-    return r == CUDA_NOT_READY ? 1 : r == CUDA_SUCCESS ? 0 : -EIO;
+    if (r == CUDA_NOT_READY || r == CUDA_SUCCESS)
+        return r == CUDA_NOT_READY ? 1 : 0;
+    pthread_mutex_lock(&c->lock);
+    c->error = r;
+    pthread_mutex_unlock(&c->lock);
+    return -EIO;
+}
+
+static int error(void *state, char *text, size_t bytes)
+{
+    struct cuda *c = state;
+    const char *name = NULL;
+    const char *words = NULL;
+    pthread_mutex_lock(&c->lock);
+    result_t r = c->error;
+    pthread_mutex_unlock(&c->lock);
+    if (driver.error_name(r, &name) == CUDA_SUCCESS && driver.error_text(r, &words) == CUDA_SUCCESS)
+        snprintf(text, bytes, "%s: %s", name, words);
+    return r;
 }
 
 /* Until the kernel has ended; false when it does not. */
@@ -345,6 +470,8 @@ static void cuda_close(void *state)
         if (ended(c)) {
             for (uint32_t i = 0; i < c->host_count; i++)
                 driver.host_free(c->host[i]);
+            for (uint32_t i = 0; i < c->locked_count; i++)
+                driver.host_unregister(c->locked[i]);
             for (uint32_t i = 0; i < c->memory_count; i++)
                 driver.mem_free(c->memory[i]);
             if (c->stream)
@@ -355,11 +482,22 @@ static void cuda_close(void *state)
                 driver.module_unload(c->module);
         }
         leave();
-        driver.context_release(c->device);
+        if (c->retained)
+            driver.context_release(c->device);
     }
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
-const struct tg_link tg_link_cuda = {cuda_open, host_memory, device_memory, upload,
-                                     workers,   start,       look,          cuda_close};
+const struct tg_link tg_link_cuda = {
+    .open = cuda_open,
+    .host_memory = host_memory,
+    .device_memory = device_memory,
+    .upload = upload,
+    .adopt = adopt,
+    .workers = workers,
+    .start = start,
+    .look = look,
+    .error = error,
+    .close = cuda_close,
+};

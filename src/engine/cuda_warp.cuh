@@ -38,6 +38,11 @@ static __device__ __forceinline__ void tg_warp_sync(void)
 {
     __syncwarp();
 }
+/* All lanes of the block; also orders what they wrote. */
+static __device__ __forceinline__ bool tg_block_any(bool value)
+{
+    return __syncthreads_or(value) != 0;
+}
 static __device__ __forceinline__ void tg_shared_or(uint32_t *word, uint32_t bits)
 {
     atomicOr_block(word, bits);

@@ -58,7 +58,7 @@ static int lay_host(struct tg_engine *e, const struct tg_engine_options *o)
     e->log = p->log = host(d, e->log_words, TG_WORD_BYTES);
     p->host_bad = host(d, e->slots, sizeof(*p->host_bad));
     p->answers = host(d, 1, sizeof(*p->answers));
-    p->samples = host(d, (size_t)1 << TG_SAMPLE_SHIFT, sizeof(uint64_t));
+    p->samples = host(d, (size_t)TG_PRIORITY_LEVELS << TG_SAMPLE_SHIFT, sizeof(uint64_t));
     d->kinds = host(d, TG_KINDS, sizeof(uint32_t));
     p->opcode_of = d->kinds;
     if (!e->ring || !e->control || !e->log || !p->host_bad || !p->answers || !p->samples || !d->kinds)
@@ -118,8 +118,11 @@ static int lay_device(struct tg_engine *e)
     p->finished = device(d, (size_t)1 << p->finished_shift, sizeof(uint32_t));
     p->finished_tail = device(d, 2, sizeof(uint64_t));
     p->arrivals = device(d, 1, sizeof(uint32_t));
+    p->dfa = device(d, 1, sizeof(uint64_t));
+    p->watch = d->body_limit_ms ? device(d, p->workers, sizeof(struct tg_watch)) : NULL;
     if (!p->items || !p->kept || !p->generation || !p->stamp || !p->fence_left || !p->bad || !p->cells ||
-        !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals)
+        !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals ||
+        !p->dfa || (d->body_limit_ms && !p->watch))
         return -ENOMEM;
     return d->link->upload(d->state, p->control, e->control, (size_t)e->control_words * TG_WORD_BYTES);
 }
@@ -147,8 +150,10 @@ static int arrive(struct tg_engine *e)
         int r = d->link->look(d->state);
         if (r <= 0)
             return r < 0 ? r : -EIO;
-        if (tg_clock_mono_ns() - start > ARRIVAL_NS)
+        if (tg_clock_mono_ns() - start > ARRIVAL_NS) {
+            tg_store_release_u32(&d->params.answers->given_up, 1); /* A5 release: pairs with A6 */
             return -ETIMEDOUT;
+        }
         sched_yield();
     }
     return 0;
@@ -162,6 +167,11 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         if (o->foreign_slots[l] != 0)
             return tg_open_because(-ENOTSUP, "a device engine has no foreign slots");
+    struct tg_engine_options with_kernel = *o;
+    int r = tg_device_bodies_check(&with_kernel);
+    if (r)
+        return r;
+    o = &with_kernel;
     struct tg_device *d = aligned_alloc(64, sizeof(*d));
     if (!d)
         return -ENOMEM;
@@ -170,23 +180,27 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     pthread_mutex_init(&d->callers_lock, NULL);
     d->link = link;
     e->device = d;
-    int r = link->open(o, &d->state, &why);
+    r = link->open(o, &d->state, &why);
     if (r)
         return tg_open_because(r, why);
     e->slots = o->slots;
     d->params.workers = link->workers(d->state, o->device_blocks);
     d->params.limit_ns = o->device_limit_ms * UINT64_C(1000000);
+    d->body_limit_ms = o->device_body_limit_ms;
     r = lay_host(e, o);
     if (!r)
         r = lay_device(e);
     if (!r)
-        r = tg_open_queues(e);
+        r = tg_open_queues(e, 1);
     if (!r)
-        r = tg_free_lay(e, 1, 0);
+        r = tg_free_lay(e, 0);
     if (!r)
         r = tg_open_sides(e);
     if (r)
         return tg_open_because(r, "no memory that host and device share");
+    r = tg_device_bodies_lay(e, o);
+    if (r)
+        return r;
     free(e->bad);
     e->bad = d->params.host_bad;
     r = lay_workers(e, o);
@@ -194,6 +208,10 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
         r = link->start(d->state, &d->params);
     if (!r)
         r = arrive(e);
+    if (!r)
+        r = tg_device_watch_start(e);
+    if (!r && o->kernel)
+        return tg_device_bodies_register(e, o->kernel);
     return r ? tg_open_because(r, "the kernel did not start, or not all of its blocks came up") : 0;
 }
 
@@ -202,6 +220,7 @@ void tg_device_free(struct tg_engine *e)
     struct tg_device *d = e->device;
     if (!d)
         return;
+    tg_device_watch_stop(e);
     if (e->workers)
         tg_open_workers_free(e);
     e->workers = NULL;

@@ -55,7 +55,7 @@
 #define TG_LINE_BATCHED (1u << 5) /* a fence counts it */
 #define TG_LINE_SAMPLED (1u << 6)
 #define TG_LINE_CLASS_SHIFT 8u
-#define TG_LINE_CLASS 3u
+#define TG_LINE_CLASS 7u
 
 /* Where the body of an item runs. The host knows it from the opcode. */
 enum tg_class {
@@ -63,6 +63,7 @@ enum tg_class {
     TG_CLASS_LANE = 1,   /* by a lane of a worker warp, with up to 31 others: opcodes of the device image */
     TG_CLASS_HOST = 2,   /* by a thread of the host: handlers of tg_engine_register */
     TG_CLASS_WARP = 3,   /* by a whole worker warp */
+    TG_CLASS_BLOCK = 4,  /* by the four warps of a worker block */
 };
 
 struct tg_line {
@@ -80,6 +81,7 @@ enum tg_command {
     TG_COMMAND_CREDIT,   /* a0 more threads for class HOST */
     TG_COMMAND_EXECUTE,  /* slot: a built-in opcode, a0..: its arguments */
     TG_COMMAND_DRAIN,    /* finish what may run, hand back the rest, leave */
+    TG_COMMAND_BODIES, /* a look for bodies that do not return, as the a0-th with the same; value: how many */
 };
 
 /* A queue of slot numbers in host memory, filled by the device alone; cells as in index.h. */
@@ -99,14 +101,19 @@ struct tg_answers {
     uint32_t left;                   /* 1 + enum tg_left; the last store of the dispatcher */
     uint64_t consumed[TG_LINE_RINGS];
     uint64_t handed_back, cancelled, log_dropped, outside_faults;
+    uint64_t samples[TG_PRIORITY_LEVELS]; /* how many there were */
+    uint32_t given_up;                    /* by the host: the blocks did not all come up in time */
 };
 
 enum tg_left {
     TG_LEFT_DRAINED = 0,
-    TG_LEFT_LIMIT, /* the time limit of a test build */
+    TG_LEFT_LIMIT,   /* the time limit of a test build */
+    TG_LEFT_OVERRUN, /* a body ran longer than it may */
+    TG_LEFT_ABSENT,  /* given up */
 };
 
-/* A sampled latency: lap << 54 | level << 51 | tenant << 46 | kind << 37 | ns. */
+/* A sampled latency: tenant << 46 | kind << 37 | ns. Each level has a ring of them, so that none loses its
+ * samples to another; the latest count. */
 #define TG_SAMPLE_SHIFT 12u
 #define TG_SAMPLE_NS ((UINT64_C(1) << 37) - 1u)
 
@@ -114,7 +121,8 @@ enum tg_left {
 #define TG_KEPT_STATUS 0xFu
 #define TG_KEPT_LEVEL_SHIFT 4u
 #define TG_KEPT_TENANT_SHIFT 8u
-#define TG_KEPT_CLASS_SHIFT 16u
+#define TG_KEPT_CLASS_SHIFT 13u
+#define TG_KEPT_CLASS 7u
 #define TG_KEPT_BATCHED (1u << 18)
 #define TG_KEPT_SAMPLED (1u << 19)
 #define TG_KEPT_KIND_SHIFT 20u     /* 9 bits */
@@ -139,29 +147,50 @@ struct tg_bad_end {
 /* One message box a worker warp: written by the dispatcher, SEQ last; the warp answers below and says so in
  * the ring of finished tasks. */
 #define TG_BLOCK_LANES 128u /* lanes of a block; blocks after the first are workers, 32 lanes each */
+#define TG_BLOCK_WARPS (TG_BLOCK_LANES / 32u)
 #define TG_TASK_ITEMS 32u
 #define TG_TASK_LEAVE 0xFFFFFFFFu
 #define TG_TASK_ALONE 0x100u
-#define TG_TASK_WORDS 4u /* observable words an item of a device opcode may write */
+#define TG_TASK_BLOCK 0x200u /* one item of a whole block: its first warp, which answers, ... */
+#define TG_TASK_HELPS 0x300u /* ... and the others */
+#define TG_TASK_WORDS 4u     /* observable words an item of a device opcode may write */
 struct tg_task {
     TG_ALIGNED(128) uint32_t seq; /* rises by one a task; TG_TASK_LEAVE: the end */
-    uint32_t count;               /* items; TG_TASK_ALONE: one, whose line is here */
+    uint32_t count;               /* items; TG_TASK_ALONE: one, whose line is here; TG_TASK_BLOCK, _HELPS */
     uint32_t slot[TG_TASK_ITEMS];
     uint32_t kept[TG_TASK_ITEMS];
     TG_ALIGNED(64) uint32_t line[TG_SLOT_WORDS];
     TG_ALIGNED(128) uint32_t result[TG_TASK_ITEMS]; /* enum tg_worked */
     uint32_t detail[TG_TASK_ITEMS];
     uint32_t word[TG_TASK_WORDS][TG_TASK_ITEMS]; /* control words it wrote; TG_NO_WORD: none */
+    uint64_t owner; /* with a limit for bodies: bit i: item i has its answer; TG_ABANDONED */
+};
+#define TG_ABANDONED (UINT64_C(1) << 32)
+
+/* What the looks for bodies that do not return remember of a worker. The dispatcher's. */
+struct tg_watch {
+    uint32_t busy, seq, looks;
 };
 
 #define TG_NO_WORD 0xFFFFFFFFu
-/* How an item of a worker ended. */
+#define TG_ALL_WORDS 0xFFFFFFFEu /* all observable ones */
+/* How an item of a worker ended; with it, whether it wrote control words, and the reason of a fault or 0. */
+#define TG_WORKED_WROTE (1u << 7)
+#define TG_WORKED_REASON_SHIFT 8u
 enum tg_worked {
     TG_WORKED_TOLD = 0, /* DONE, and its STATUS is written */
     TG_WORKED_DONE,     /* DONE; the dispatcher writes its words and its STATUS */
     TG_WORKED_REQUEUE,
     TG_WORKED_FAULT,   /* detail: what the body returned */
     TG_WORKED_UNKNOWN, /* the image has no such opcode */
+};
+
+/* The words that bodies of ir.h run on, by the numbers of their buffers (TG_IR_MAX_BUFFERS); those of the
+ * wire are not here. */
+#define TG_BODY_BUFFERS 16u
+struct tg_bodies {
+    uint32_t *words[TG_BODY_BUFFERS];
+    uint32_t count[TG_BODY_BUFFERS];
 };
 
 /* What the kernel is started with. Pointers are valid on the device; those of host memory on both sides. */
@@ -197,8 +226,11 @@ struct tg_device_params {
     const uint32_t *opcode_of; /* of each kind that the image runs; host memory, read by workers */
     uint32_t *finished;        /* ring of worker numbers + lap, filled by workers; more cells than workers */
     uint64_t *finished_tail;
-    uint32_t *arrivals; /* blocks of workers that came up */
-    uint32_t blocks;    /* how many there are */
+    uint32_t *arrivals;     /* blocks of workers that came up */
+    uint64_t *dfa;          /* the table of DFA_STEP, for workers */
+    struct tg_watch *watch; /* one a worker; NULL: bodies have no limit */
+    const struct tg_bodies *bodies;
+    uint32_t blocks; /* how many there are */
     uint32_t finished_shift;
 };
 

@@ -3,7 +3,8 @@
  * Handlers of tg_engine_register on a device engine: C functions cannot run there, so the dispatcher claims
  * such an item by the same rules, when a thread of the host is free for it, and hands it to that thread. The
  * thread runs the handler as a CPU worker would (run.c) and tells the dispatcher how it ended. Threads sleep
- * while no such item is in the engine.
+ * while no such item is in the engine; while there is one they pause between looks, and each new one ends
+ * that.
  *
  * The argument (nobody sleeps beside an item): a publisher writes the line, then raises CALLS_OUT (Y20), then
  * reads CALLERS_ASLEEP; a thread raises CALLERS_ASLEEP (Y21), then reads CALLS_OUT, all seq_cst.
@@ -76,20 +77,23 @@ static void run_call(struct tg_worker *w, uint32_t slot)
     tell_ended(w, c, r, &fault);
 }
 
-static void pause_for_calls(struct tg_worker *w, uint32_t *step)
+/* True when an item was published meanwhile: it comes back over the bus in some microseconds. */
+static bool pause_for_calls(struct tg_worker *w, uint32_t *step)
 {
     struct tg_device *d = w->engine->device;
     uint32_t seen = tg_load_seqcst_u32(&d->call_event);
-    if (tg_load_seqcst_u32(&d->calls_out) != 0) { /* items are on their way over the bus */
-        tg_device_pause_host(&d->call_event, seen, step, UINT64_MAX);
-        return;
-    }
     tg_add_seqcst_u32(&d->callers_asleep, 1); /* Y21 seq_cst: pairs with Y20 */
-    if (tg_load_seqcst_u32(&d->calls_out) == 0 && !tg_load_seqcst_u32(&d->callers_stop)) {
-        tg_count(&w->counts.sleeps);
-        tg_futex_wait(&d->call_event, seen, UINT64_C(10000000000));
+    uint32_t out = tg_load_seqcst_u32(&d->calls_out);
+    if (!tg_load_seqcst_u32(&d->callers_stop)) {
+        if (out != 0) { /* items are on their way, or wait for their tenants */
+            tg_device_pause_host(&d->call_event, seen, step, UINT64_MAX);
+        } else {
+            tg_count(&w->counts.sleeps);
+            tg_futex_wait(&d->call_event, seen, UINT64_C(10000000000));
+        }
     }
     tg_sub_seqcst_u32(&d->callers_asleep, 1);
+    return tg_load_seqcst_u32(&d->call_event) != seen;
 }
 
 static void call_until_stopped(struct tg_worker *w)
@@ -108,8 +112,8 @@ static void call_until_stopped(struct tg_worker *w)
             if (looks % 16 == 0)
                 sched_yield();
             tg_cpu_relax();
-        } else {
-            pause_for_calls(w, &step);
+        } else if (pause_for_calls(w, &step)) {
+            looks = step = 0;
         }
     }
 }

@@ -110,23 +110,21 @@ int tg_device_word(struct tg_engine *e, uint32_t word, uint32_t value)
     return tg_device_ask(e, TG_COMMAND_WORD, 0, args, 2, &a);
 }
 
-/* Latencies the device measured since the last time. callers_lock is held. */
-static void fold_samples(struct tg_engine *e)
+/* Latencies the device measured since the last time; of more than the ring holds the latest. callers_lock is
+ * held. */
+static void fold_samples(struct tg_engine *e, uint32_t level)
 {
     struct tg_device *d = e->device;
     const uint32_t room = 1u << TG_SAMPLE_SHIFT;
-    for (uint32_t n = 0; n < room; n++) {
-        uint64_t at = d->samples_read;
-        uint64_t s = tg_load_relaxed_u64(&d->params.samples[at % room]); /* M2 */
-        uint32_t behind = ((uint32_t)(s >> 54) - ((uint32_t)(at >> TG_SAMPLE_SHIFT) | 0x200u)) & 0x1FFu;
-        if (!(s >> 63) || behind > 0xFF)
-            return;
-        /* behind > 0: overwritten before it was read; the newer one is taken in its place. */
-        d->samples_read += 1 + ((uint64_t)behind << TG_SAMPLE_SHIFT);
+    const uint64_t *samples = d->params.samples + ((size_t)level << TG_SAMPLE_SHIFT);
+    uint64_t end = tg_load_relaxed_u64(&d->params.answers->samples[level]); /* M3: behind an answer (N5) */
+    if (end - d->samples_read[level] > room)
+        d->samples_read[level] = end - room;
+    for (; d->samples_read[level] < end; d->samples_read[level]++) {
+        uint64_t s = tg_load_relaxed_u64(&samples[d->samples_read[level] % room]); /* M2 */
         uint32_t kind = (uint32_t)(s >> 37) & 511u;
         if (kind < TG_KINDS)
-            tg_latency_record(&e->workers[0], (uint32_t)(s >> 51) & 7u, (uint32_t)(s >> 46) & 31u, kind,
-                              s & TG_SAMPLE_NS);
+            tg_latency_record(&e->workers[0], level, (uint32_t)(s >> 46) & 31u, kind, s & TG_SAMPLE_NS);
     }
 }
 
@@ -166,7 +164,8 @@ void tg_device_sync(struct tg_engine *e)
         if (tg_device_ask(e, TG_COMMAND_SYNC, 0, NULL, 0, &a) != 0)
             tg_device_check(e);
     }
-    fold_samples(e);
+    for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++)
+        fold_samples(e, level);
     /* C3 relaxed: statistics, written by the device before its answer (N5). */
     tg_store_relaxed_u64(&e->cancelled, tg_load_relaxed_u64(&answers->cancelled));
     tg_store_relaxed_u64(&e->handed_back, tg_load_relaxed_u64(&answers->handed_back) +
@@ -198,13 +197,18 @@ int tg_device_set_dfa(struct tg_engine *e, const uint32_t *table, uint32_t state
 {
     struct tg_device *d = e->device;
     struct tg_answer a;
-    void *copy = NULL;
+    uint32_t *copy = NULL;
     size_t bytes = (size_t)states * TG_DFA_COLUMNS * sizeof(uint32_t);
     if (states) {
-        copy = d->link->device_memory(d->state, bytes);
+        /* Before the table a row of which word 0 is the number of states: workers get both by one pointer. */
+        const size_t row = TG_DFA_COLUMNS * sizeof(uint32_t);
+        copy = d->link->device_memory(d->state, row + bytes);
         if (!copy)
             return -ENOMEM;
-        int r = d->link->upload(d->state, copy, table, bytes);
+        int r = d->link->upload(d->state, copy, &states, sizeof(states));
+        copy += TG_DFA_COLUMNS;
+        if (!r)
+            r = d->link->upload(d->state, copy, table, bytes);
         if (r)
             return r;
     }

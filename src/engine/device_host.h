@@ -22,11 +22,15 @@ struct tg_link {
     void *(*host_memory)(void *state, size_t bytes);
     void *(*device_memory)(void *state, size_t bytes);
     int (*upload)(void *state, void *to, const void *from, size_t bytes);
+    /* Where the device finds memory of the caller, which stays until close. NULL: it cannot. */
+    void *(*adopt)(void *state, void *memory, size_t bytes);
     /* Worker warps that can be resident, wanted being the blocks asked for (0: the link decides). */
     uint32_t (*workers)(void *state, uint32_t wanted);
     int (*start)(void *state, struct tg_device_params *params);
     /* 1 it runs, 0 it has ended, -errno it died. */
     int (*look)(void *state);
+    /* After look said -errno: the driver's number for why, and its words. NULL: it never dies. */
+    int (*error)(void *state, char *text, size_t bytes);
     void (*close)(void *state);
 };
 
@@ -38,6 +42,11 @@ struct tg_device {
     struct tg_device_params params;
     uint32_t *kinds; /* the opcode of each kind that the image runs */
     uint32_t dead;   /* 1: the device died; nothing is asked of it any more */
+    /* Looks for bodies that do not return, four a limit. */
+    uint32_t body_limit_ms; /* 0: none */
+    uint32_t watch_stop;    /* its futex */
+    bool watches;
+    pthread_t watcher;
     struct {
         TG_ALIGNED(64) uint64_t tail; /* positions taken by publishers */
         struct tg_line *lines;
@@ -46,14 +55,14 @@ struct tg_device {
     struct tg_index free[TG_PRIORITY_LEVELS], calls, io; /* filled by the device, emptied here */
     pthread_mutex_t command_lock;                        /* positions of the command ring, in order */
     pthread_mutex_t callers_lock; /* starting the threads; folding in of samples and counters */
-    uint64_t samples_read;
+    uint64_t samples_read[TG_PRIORITY_LEVELS];
     uint64_t late_handed_back; /* published too late for the drain */
     /* Threads that run handlers of tg_engine_register: workers 1 .. */
     uint32_t callers, callers_started, callers_stop;
     TG_ALIGNED(64)
-    uint32_t call_event; /* futex: rises when an item for them is published and one may sleep */
-    uint32_t calls_out;  /* items of class HOST that are not over */
-    uint32_t callers_asleep;
+    uint32_t call_event;     /* futex: rises when an item for them is published and one may sleep */
+    uint32_t calls_out;      /* items of class HOST that are not over */
+    uint32_t callers_asleep; /* or in a pause */
 };
 
 /* ---- device.c ---- */
@@ -61,6 +70,14 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
 void tg_device_free(struct tg_engine *e);
 /* True when the device is gone; then everything outstanding was ended. */
 bool tg_device_check(struct tg_engine *e);
+
+/* ---- device_bodies.c ---- */
+/* The kernel of the options fits a device; its image is the one to start. */
+int tg_device_bodies_check(struct tg_engine_options *o);
+/* Before the start: gives the device the words that the kernel's bodies run on. */
+int tg_device_bodies_lay(struct tg_engine *e, const struct tg_engine_options *o);
+/* After it: registers their opcodes. */
+int tg_device_bodies_register(struct tg_engine *e, struct tg_kernel *kernel);
 
 /* ---- device_item.c ---- */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots);
@@ -93,12 +110,17 @@ int tg_device_io_complete(struct tg_engine *e, const struct tg_item *t, int erro
 void tg_device_io_reap(struct tg_engine *e);
 
 /* ---- device_wait.c ---- */
-/* A pause of somebody who waits for the device, longer each time, up to 1 ms; event: a futex that may end it.
- */
+/* A pause of somebody who waits for the device, the step-th: a sixteenth of all before it, 20 us to 1 ms;
+ * event: a futex that may end it. */
 void tg_device_pause_host(uint32_t *event, uint32_t seen, uint32_t *step, uint64_t left_ns);
 int tg_device_wait(struct tg_engine *e, const struct tg_item *t, uint64_t timeout_ns);
 int tg_device_settle(struct tg_engine *e, uint64_t timeout_ns);
 int tg_device_drain(struct tg_engine *e, uint64_t start, uint64_t timeout_ns);
+
+/* ---- device_watch.c ---- */
+int tg_device_watch_start(struct tg_engine *e);
+/* Also when it was not started. */
+void tg_device_watch_stop(struct tg_engine *e);
 
 /* ---- device_call.c ---- */
 int tg_device_callers_start(struct tg_engine *e);

@@ -20,9 +20,11 @@
 
 struct tg_device_op {
     uint32_t opcode, tenant, priority, slot;
-    uint32_t lane; /* 0..31; an opcode of a whole warp runs on all of them with the same item */
+    /* 0..31; an opcode of a whole warp runs on all of them, of a block on 0..127, with the same item. */
+    uint32_t lane;
     uint32_t args[TG_ARGS_PER_SLOT];
-    uint32_t word[TG_TASK_WORDS]; /* the engine's */
+    uint32_t word[TG_TASK_WORDS]; /* the engine's: control words it wrote */
+    uint32_t reason;              /* the engine's: of a fault, or 0 */
 };
 
 TG_DEVICE const struct tg_device_params *tg_params(void);
@@ -30,26 +32,41 @@ TG_DEVICE const struct tg_device_params *tg_params(void);
 /* The bodies of the image: returns TG_OP_FINISHED, TG_OP_REQUEUE, TG_DEVICE_UNKNOWN, or an error (FAULT). */
 TG_DEVICE int tg_device_run(struct tg_device_op *op);
 
-/* Room for one more word that this item writes; false: too many. */
-TG_DEVICE bool tg_device_notes(struct tg_device_op *op, uint32_t word)
+/* All 128 lanes of a block come here before one goes on, and see what the others wrote: in the body of an
+ * opcode of a whole block (TG_DEVICE_BLOCK) only, and by all of its lanes. */
+TG_DEVICE void tg_device_block_sync(void)
+{
+    tg_block_any(false);
+}
+
+/* This item wrote that control word: the dispatcher copies it to the host's buffer, or, after more than
+ * TG_TASK_WORDS different ones, all observable words. */
+TG_DEVICE void tg_device_wrote(struct tg_device_op *op, uint32_t word)
 {
     for (uint32_t i = 0; i < TG_TASK_WORDS; i++) {
         if (op->word[i] == word)
-            return true;
+            return;
         if (op->word[i] == TG_NO_WORD) {
             op->word[i] = word;
-            return true;
+            return;
         }
     }
-    return false;
+    op->word[0] = TG_ALL_WORDS;
 }
 
-/* The observable words, index 0 is control word 160. False when there is no such word, or when the item
- * writes more than TG_TASK_WORDS different ones. The host sees what was written when it sees DONE. */
+/* Is there an observable word of that index? */
+TG_DEVICE bool tg_device_has(uint32_t index)
+{
+    return index < tg_params()->control_words - TG_CONTROL_OBSERVABLE_BASE;
+}
+
+/* The observable words, index 0 is control word 160. False when there is no such word. The host sees what was
+ * written when it sees DONE. An item that writes more than four different ones costs more: all observable
+ * words are copied then. */
 TG_DEVICE bool tg_device_load(const struct tg_device_op *op, uint32_t index, uint32_t *ret_value)
 {
     (void)op;
-    if (index >= tg_params()->control_words - TG_CONTROL_OBSERVABLE_BASE)
+    if (!tg_device_has(index))
         return false;
     *ret_value = tg_load_relaxed_u32(&tg_params()->control[TG_CONTROL_OBSERVABLE_BASE + index]);
     return true;
@@ -57,20 +74,40 @@ TG_DEVICE bool tg_device_load(const struct tg_device_op *op, uint32_t index, uin
 
 TG_DEVICE bool tg_device_store(struct tg_device_op *op, uint32_t index, uint32_t value)
 {
-    if (index >= tg_params()->control_words - TG_CONTROL_OBSERVABLE_BASE ||
-        !tg_device_notes(op, TG_CONTROL_OBSERVABLE_BASE + index))
+    if (!tg_device_has(index))
         return false;
+    tg_device_wrote(op, TG_CONTROL_OBSERVABLE_BASE + index);
     tg_store_relaxed_u32(&tg_params()->control[TG_CONTROL_OBSERVABLE_BASE + index], value);
     return true;
 }
 
 TG_DEVICE bool tg_device_add(struct tg_device_op *op, uint32_t index, uint32_t value, uint32_t *ret_before)
 {
-    if (index >= tg_params()->control_words - TG_CONTROL_OBSERVABLE_BASE ||
-        !tg_device_notes(op, TG_CONTROL_OBSERVABLE_BASE + index))
+    if (!tg_device_has(index))
         return false;
+    tg_device_wrote(op, TG_CONTROL_OBSERVABLE_BASE + index);
     *ret_before = tg_add_relaxed_u32(&tg_params()->control[TG_CONTROL_OBSERVABLE_BASE + index], value);
     return true;
+}
+
+/* The table of DFA_STEP, or NULL; its words. The row before it says how many states it has. */
+TG_DEVICE const uint32_t *tg_device_dfa(uint32_t *ret_words)
+{
+    /* D2 acquire: the table behind it; pairs with D1 in dispatch_command.h. */
+    uint64_t at = tg_load_acquire_u64(tg_params()->dfa);
+    const uint32_t *table = (const uint32_t *)(uintptr_t)at;
+    *ret_words = at ? table[0 - (int)TG_DFA_COLUMNS] * TG_DFA_COLUMNS : 0;
+    return table;
+}
+
+/* How a body of ir.h ended, by the value it returned. */
+TG_DEVICE int tg_device_ended(struct tg_device_op *op, uint32_t value)
+{
+    const uint32_t bounds = 0x80000000u | TG_FAULT_OUT_OF_BOUNDS; /* TG_IR_FAULT */
+    if (value == (uint32_t)TG_OP_FINISHED || value == (uint32_t)TG_OP_REQUEUE)
+        return (int)value;
+    op->reason = value == bounds ? TG_FAULT_OUT_OF_BOUNDS : TG_FAULT_HANDLER;
+    return value == bounds ? 0 : (int)value;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waiting for a device. It cannot wake anybody: those who wait look for a while and then pause, 20 us at
- * first and 1 ms at most, so a wait is late by at most that. Settle and drain (E8) of such an engine are here
- * too.
+ * Waiting for a device. It cannot wake anybody: those who wait look for a while and then pause, a sixteenth
+ * of what they have waited, but 20 us at least and 1 ms at most, so a wait is late by that. Settle and drain
+ * (E8) of such an engine are here too.
  */
 #include <errno.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 
 void tg_device_pause_host(uint32_t *event, uint32_t seen, uint32_t *step, uint64_t left_ns)
 {
-    uint32_t doubled = *step / 4 < 6 ? *step / 4 : 6;
+    uint32_t doubled = *step / 16 < 6 ? *step / 16 : 6;
     uint64_t ns = FIRST_PAUSE_NS << doubled;
     ++*step;
     ns = ns < LAST_PAUSE_NS ? ns : LAST_PAUSE_NS;
@@ -125,8 +125,9 @@ int tg_device_drain(struct tg_engine *e, uint64_t start, uint64_t timeout_ns)
                                  timeout_ns - spent);
     }
     tg_device_callers_stop(e);
+    tg_device_watch_stop(e);
     tg_device_sync(e);
-    if (tg_load_acquire_u32(&d->params.answers->left) == 1 + TG_LEFT_LIMIT)
+    if (tg_load_acquire_u32(&d->params.answers->left) != 1 + TG_LEFT_DRAINED)
         tg_device_check(e);
     for (;;) {
         bool late = false;

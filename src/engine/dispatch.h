@@ -29,7 +29,7 @@
 /* The dispatcher's own state, in the fast memory of its block. */
 struct tg_shared {
     uint64_t position[TG_LINE_RINGS]; /* next line of each ring */
-    uint64_t free_tail[TG_PRIORITY_LEVELS], calls_tail, io_tail, samples;
+    uint64_t free_tail[TG_PRIORITY_LEVELS], samples[TG_PRIORITY_LEVELS], calls_tail, io_tail;
     uint64_t levels; /* state of tg_levels_choose */
     uint64_t finished_head;
     uint64_t started, commands, handed_back, cancelled, log_dropped, outside_faults;
@@ -43,13 +43,18 @@ struct tg_shared {
     uint32_t flights; /* items in the hands of the host or of workers */
     uint32_t urgent;  /* claims at CRITICAL or HIGH since the last one elsewhere */
     uint32_t unposted, draining, cursor;
+    uint32_t overrun;     /* a body is past its limit: the end */
     uint32_t warm, loads; /* the level that had lines last; loads of 8 lines in its long look */
     uint32_t queued;      /* items in all queues */
     uint32_t dead;        /* cancelled items that still stand in a queue */
     uint32_t freed_count;
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
     uint32_t idle_count;
-    uint16_t idle[TG_MAX_TASKS]; /* worker warps without a task */
+    uint16_t idle[TG_MAX_TASKS]; /* worker warps without a task, but for those of the kept block */
+    uint32_t block_kept;         /* 1 + the worker block that is kept for an item; 0: none */
+    uint32_t block_warps;        /* those of its warps that are free */
+    uint32_t block_queue;        /* level * TG_TENANTS + tenant of the item */
+    uint32_t block_tally[TG_MAX_TASKS / TG_BLOCK_WARPS];
     struct tg_dfa dfa;
     struct tg_counts posted;
 };
@@ -92,7 +97,7 @@ TG_DEVICE uint32_t tg_tenant_of(uint32_t kept)
 }
 TG_DEVICE uint32_t tg_class_of(uint32_t kept)
 {
-    return kept >> TG_KEPT_CLASS_SHIFT & 3u;
+    return kept >> TG_KEPT_CLASS_SHIFT & TG_KEPT_CLASS;
 }
 TG_DEVICE uint32_t tg_kind_of(uint32_t kept)
 {
@@ -344,6 +349,10 @@ TG_DEVICE uint32_t tg_room(const struct tg_shared *s, uint32_t cls, uint32_t war
     return TG_LANES;
 }
 
+/* dispatch_block.h */
+TG_DEVICE uint32_t tg_block_due(const struct tg_warp *w);
+TG_DEVICE uint32_t tg_block_room(const struct tg_warp *w, uint32_t q, bool *ret_kept);
+
 /* Takes up to 32 items, in the order of the rules; lane i gets the i-th. Returns how many. */
 TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
 {
@@ -357,6 +366,7 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
     if (w->lane < TG_PRIORITY_LEVELS)
         s->stalled[w->lane] = 0;
     tg_warp_sync();
+    uint32_t due = tg_block_due(w); /* of the first claim of the round */
     while (n < TG_LANES) {
         uint32_t waiting[TG_PRIORITY_LEVELS];
         uint32_t work = 0;
@@ -367,10 +377,13 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
         if (work == 0)
             break;
         uint64_t levels = s->levels;
-        uint32_t level = tg_levels_choose(levels, work);
+        bool decided = due != TG_DEVICE_QUEUES;
+        uint32_t level = decided ? due / TG_TENANTS : tg_levels_choose(levels, work);
         struct tg_tenant_turn turn = s->turn[level];
-        uint32_t tenant = tg_tenants_choose(&turn, waiting[level], TG_TENANT_FAIRNESS_THRESHOLD);
+        uint32_t tenant = decided ? due % TG_TENANTS
+                                  : tg_tenants_choose(&turn, waiting[level], TG_TENANT_FAIRNESS_THRESHOLD);
         uint32_t q = level * TG_TENANTS + tenant;
+        due = TG_DEVICE_QUEUES;
         uint32_t head = s->head[q];
         uint32_t most = s->tail[q] - head;
         most = most < TG_LANES - n ? most : TG_LANES - n;
@@ -381,14 +394,21 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
         uint32_t other = tg_warp_ballot(w->lane >= most || tg_class_of(kept) != cls);
         most = other ? tg_levels_first(other) : TG_LANES;
         uint32_t room = tg_room(s, cls, warps);
+        bool keeps = false;
         if (cls != TG_CLASS_INLINE && of_class != TG_CLASS_INLINE && cls != of_class)
             room = 0;
+        else if (cls == TG_CLASS_BLOCK)
+            room = of_class == TG_CLASS_BLOCK ? 0 : tg_block_room(w, q, &keeps);
         most = most < room ? most : room;
         uint32_t quota = s->quota[tenant];
         most = most < quota ? most : quota;
         uint32_t k = 0;
-        if (most != 0)
-            k = tg_run_length(w, waiting, work, level, tenant, most, &turn, &levels);
+        if (decided) /* its turn was counted then */
+            k = 1;
+        else if (most != 0 || keeps)
+            k = tg_run_length(w, waiting, work, level, tenant, keeps ? 1 : most, &turn, &levels);
+        if (keeps)
+            k = 0;
         uint32_t moved = tg_warp_shfl((uint32_t)cell, (w->lane - n) & 31u);
         uint32_t moved_kept = tg_warp_shfl(kept, (w->lane - n) & 31u);
         if (w->lane >= n && w->lane < n + k) {
@@ -402,6 +422,10 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp *w, struct tg_taken *mine)
         tg_warp_sync();
         if (w->lane == 0 && k == 0) {
             s->stalled[level] |= 1u << tenant;
+            if (keeps) {
+                s->turn[level] = turn;
+                s->levels = levels;
+            }
         } else if (w->lane == 0) {
             s->head[q] = head + k;
             s->queued -= k;

@@ -175,6 +175,10 @@ TG_DEVICE_CALL void tg_do_word(uint32_t command, uint32_t opcode, const uint32_t
         tg_authority_read(p, tg_state());
 }
 
+/* dispatch_watch.h */
+TG_DEVICE_CALL uint32_t tg_watch(const struct tg_warp *w, uint32_t looks);
+TG_DEVICE_CALL void tg_abandon_all(struct tg_warp *w, uint32_t looks);
+
 TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
 {
     const struct tg_device_params *p = tg_params();
@@ -201,6 +205,13 @@ TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
     case TG_COMMAND_IO:
         said.result = tg_do_io(w, slot, tg_joined(a[0], a[1]), a[2]);
         break;
+    case TG_COMMAND_BODIES:
+        said.value = p->watch ? tg_watch(w, a[0]) : 0;
+        if (said.value)
+            tg_abandon_all(w, a[0]);
+        if (said.value && w->lane == 0)
+            s->overrun = 1;
+        break;
     default:
         if (w->lane == 0) {
             if (command == TG_COMMAND_CREDIT)
@@ -210,6 +221,7 @@ TG_DEVICE_CALL void tg_command(struct tg_warp *w, struct tg_quarter v)
             else if (command == TG_COMMAND_DFA) {
                 s->dfa.table = (const uint32_t *)tg_joined(a[0], a[1]);
                 s->dfa.states = a[2];
+                tg_store_release_u64(p->dfa, tg_joined(a[0], a[1])); /* D1 release: pairs with D2 */
             } else
                 tg_do_word(command, slot, a, &said);
         }

@@ -143,19 +143,21 @@ TG_DEVICE_CALL void tg_sample(struct tg_warp *w, bool sampled, const struct tg_t
     uint32_t lanes = tg_warp_ballot(sampled);
     if (lanes == 0)
         return;
-    uint64_t at = tg_state()->samples + tg_rank(w, lanes);
+    struct tg_shared *s = tg_state();
+    uint32_t level = sampled ? t->level : TG_PRIORITY_LEVELS + w->lane;
+    uint32_t peers = tg_warp_match(level);
+    uint64_t at = sampled ? s->samples[level] + tg_rank(w, peers) : 0;
     if (sampled) {
         uint64_t ns = tg_device_ns() - tg_params()->stamp[t->slot];
         ns = ns < TG_SAMPLE_NS ? ns : TG_SAMPLE_NS;
-        uint64_t lap = (at >> TG_SAMPLE_SHIFT & 0x1FFu) | 0x200u;
-        /* M2 relaxed: one word, valid by its lap. */
-        tg_sys_store_relaxed_u64(&tg_params()->samples[at & ((1u << TG_SAMPLE_SHIFT) - 1u)],
-                                 lap << 54 | (uint64_t)t->level << 51 | (uint64_t)t->tenant << 46 |
-                                     (uint64_t)kind << 37 | ns);
+        uint64_t place = (uint64_t)level << TG_SAMPLE_SHIFT | (at & ((1u << TG_SAMPLE_SHIFT) - 1u));
+        /* M2 relaxed: one word; there once M3 counts it. */
+        tg_sys_store_relaxed_u64(&tg_params()->samples[place],
+                                 (uint64_t)t->tenant << 46 | (uint64_t)kind << 37 | ns);
     }
     tg_warp_sync();
-    if (w->lane == 0)
-        tg_state()->samples += tg_bits(lanes);
+    if (sampled && tg_rank(w, peers) == 0)
+        s->samples[level] += tg_bits(peers);
     tg_warp_sync();
 }
 
@@ -257,6 +259,8 @@ TG_DEVICE_CALL void tg_counts_publish(struct tg_warp *w, bool all)
         /* C5 relaxed: before the answer (N5); pairs with C2 in counts.c. */
         for (uint32_t i = w->lane; i < sizeof(*now) / sizeof(uint64_t); i += TG_LANES)
             tg_sys_store_relaxed_u64(&to[i], tg_load_relaxed_u64(&from[i]));
+        if (w->lane < TG_PRIORITY_LEVELS) /* M3 relaxed: before the answer (N5) */
+            tg_sys_store_relaxed_u64(&p->answers->samples[w->lane], tg_state()->samples[w->lane]);
         if (w->lane == 0) {
             tg_sys_store_relaxed_u64(&p->answers->cancelled, tg_state()->cancelled);
             tg_sys_store_relaxed_u64(&p->answers->handed_back, tg_state()->handed_back);

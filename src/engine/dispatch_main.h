@@ -10,7 +10,8 @@
 #ifndef TG_ENGINE_DISPATCH_MAIN_H
 #define TG_ENGINE_DISPATCH_MAIN_H
 
-#include "engine/dispatch_command.h"
+#include "engine/dispatch_block.h"
+#include "engine/dispatch_watch.h"
 #include "engine/device_op.h"
 
 #define TG_LOOKS_UNTIL_IDLE 4u     /* empty looks before free cells are written */
@@ -57,39 +58,68 @@ TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const stru
     tg_warp_sync();
 }
 
-/* The books of one finished task. */
-TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker)
+/* What the items of a task wrote goes to the buffer that the host reads. */
+TG_DEVICE_CALL void tg_copy_words(struct tg_warp *w, const struct tg_task *task, bool wrote)
+{
+    const struct tg_device_params *p = tg_params();
+    bool all = false;
+    if (tg_warp_ballot(wrote) == 0)
+        return;
+    for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++) {
+        uint32_t word = tg_load_relaxed_u32(&task->word[i][w->lane]);
+        if (word == TG_ALL_WORDS)
+            all = true;
+        else
+            tg_copy_out(p, word);
+    }
+    if (tg_warp_ballot(all) == 0)
+        return;
+    for (uint32_t word = TG_CONTROL_OBSERVABLE_BASE + w->lane; word < p->control_words; word += TG_LANES)
+        tg_copy_out(p, word);
+}
+
+/* The books of one finished task: of the items in over by their answers, of others FAULT with that reason. */
+TG_DEVICE_CALL void tg_task_finished(struct tg_warp *w, uint32_t worker, uint32_t over, uint32_t why)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     const struct tg_task *task = &p->tasks[worker];
-    uint32_t count = task->count == TG_TASK_ALONE ? 1 : task->count;
+    uint32_t count = task->count;
+    if (count > TG_TASK_ITEMS)
+        count = count == TG_TASK_HELPS ? 0 : 1;
     bool have = w->lane < count;
     struct tg_taken t = tg_held(p, have ? task->slot[w->lane] : 0);
     uint32_t result = TG_WORKED_TOLD;
-    if (have)
+    if (have && (over >> w->lane & 1u))
         result = tg_load_relaxed_u32(&task->result[w->lane]);
+    else if (have)
+        result = TG_WORKED_FAULT | why << TG_WORKED_REASON_SHIFT;
+    bool told = result == TG_WORKED_TOLD && why == 0;
     uint32_t kind = tg_kind_of(t.kept);
     struct tg_fault fault = {TG_FAULT_HANDLER, 0, 0};
-    bool wrote = have && result == TG_WORKED_DONE;
-    for (uint32_t i = 0; i < TG_TASK_WORDS && wrote; i++)
-        tg_copy_out(p, tg_load_relaxed_u32(&task->word[i][w->lane]));
+    uint32_t reason = result >> TG_WORKED_REASON_SHIFT;
+    bool wrote = (result & TG_WORKED_WROTE) != 0;
+    result &= TG_WORKED_WROTE - 1u;
+    tg_copy_words(w, task, wrote);
     if (have && result >= TG_WORKED_FAULT) {
-        fault.detail = tg_load_relaxed_u32(&task->detail[w->lane]);
+        fault.detail = over >> w->lane & 1u ? tg_load_relaxed_u32(&task->detail[w->lane]) : 0;
+        if (reason)
+            fault.reason = reason;
         if (result == TG_WORKED_UNKNOWN)
             fault.reason = TG_FAULT_UNKNOWN_OPCODE;
     }
     tg_warp_sync();
     if (w->lane == 0) {
-        s->idle[s->idle_count++] = (uint16_t)worker;
+        if (p->watch && why == 0)
+            tg_store_relaxed_u64(&p->tasks[worker].owner, 0); /* before the next Q1 */
+        tg_worker_free(s, worker);
         s->flights -= count;
     }
     tg_warp_sync();
     bool done = have && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE);
     if (done)
         tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
-    tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, result == TG_WORKED_TOLD,
-           wrote);
+    tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, told, wrote);
     for (uint32_t m = tg_warp_ballot(have && result == TG_WORKED_REQUEUE); m; m &= m - 1) {
         if (w->lane == tg_levels_first(m)) {
             tg_bump_relaxed_u64(&p->counts->requeues, 1);
@@ -115,7 +145,7 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
     uint32_t n = ~fresh ? tg_levels_first(~fresh) : TG_LANES;
     n = n < TG_COLLECT_MOST ? n : TG_COLLECT_MOST;
     for (uint32_t i = 0; i < n; i++)
-        tg_task_finished(w, tg_warp_shfl(cell, i) & ~(1u << 31));
+        tg_task_finished(w, tg_warp_shfl(cell, i) & ~(1u << 31), TG_ALL_LANES, 0);
     tg_warp_sync();
     if (w->lane == 0)
         s->finished_head += n;
@@ -123,7 +153,8 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp *w)
     return n;
 }
 
-TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
+/* False: it is given up, and nobody else is here. */
+TG_DEVICE bool tg_dispatcher_start(struct tg_warp *w)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -141,18 +172,23 @@ TG_DEVICE void tg_dispatcher_start(struct tg_warp *w)
         s->idle[i] = (uint16_t)(p->workers - 1 - i);
     tg_warp_sync();
     /* A1 acquire: blocks count themselves in; the host gives up on us after a while (device.c). */
-    while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0)
+    while (tg_warp_ballot(tg_load_acquire_u32(p->arrivals) < p->blocks) != 0) {
         if (p->limit_ns && tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0))
             break;
+        /* A6 relaxed: nothing is read behind it; pairs with A5. */
+        if (tg_warp_shfl(w->lane == 0 ? tg_sys_load_relaxed_u32(&p->answers->given_up) : 0, 0))
+            return false;
+    }
     if (w->lane == 0)
         tg_sys_store_release_u32(&p->answers->arrived, 1); /* N5 */
+    return true;
 }
 
 TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp *w, uint32_t why)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    if (why == TG_LEFT_DRAINED)
+    if (why == TG_LEFT_DRAINED || why == TG_LEFT_OVERRUN)
         tg_hand_back_all(w);
     tg_free_flush(w);
     tg_counts_publish(w, true);
@@ -194,12 +230,19 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
     struct tg_shared *s = tg_state();
     struct tg_warp warp = {lane};
     struct tg_warp *w = &warp;
-    tg_dispatcher_start(w);
+    if (!tg_dispatcher_start(w)) {
+        tg_dispatcher_leave(w, TG_LEFT_ABSENT);
+        return;
+    }
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
         struct tg_found found = tg_poll(w, TG_LINE_RINGS);
         uint32_t news = found.lines;
         if (found.commanded)
             tg_command(w, found.line);
+        if (s->overrun) {
+            tg_dispatcher_leave(w, TG_LEFT_OVERRUN);
+            return;
+        }
         uint32_t collected = tg_collect(w);
         news += collected;
         if (collected && s->queued) {
@@ -209,6 +252,8 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
             news += again.lines;
             if (again.commanded)
                 tg_command(w, again.line);
+            if (s->overrun)
+                continue;
         }
         struct tg_taken mine;
         uint32_t claimed = tg_claim(w, &mine);
@@ -227,11 +272,12 @@ TG_DEVICE void tg_dispatcher(uint32_t lane)
     }
 }
 
-/* One item on this lane (or, for a whole warp, on all lanes with the same arguments). */
-TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, uint32_t i, uint32_t lane,
+/* One item on this lane (or, for a whole warp or block, on all lanes with the same arguments). */
+TG_DEVICE void tg_work(const struct tg_device_params *p, uint32_t number, uint32_t i, uint32_t lane,
                        bool whole, bool alone)
 {
     struct tg_device_op op;
+    struct tg_task *task = &p->tasks[number];
     uint32_t slot = task->slot[i];
     uint32_t kept = task->kept[i];
     tg_args_of(alone ? task->line : p->items[slot].word, op.args);
@@ -239,25 +285,42 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, struct tg_task *task, u
     op.tenant = tg_tenant_of(kept);
     op.priority = tg_level_of(kept);
     op.slot = slot;
-    op.lane = lane;
+    bool block = tg_class_of(kept) == TG_CLASS_BLOCK;
+    op.lane = block ? number % TG_BLOCK_WARPS * TG_LANES + lane : lane;
+    op.reason = 0;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op.word[k] = TG_NO_WORD;
     int r = tg_device_run(&op);
-    if (whole)
-        tg_warp_sync(); /* what the other lanes wrote, too */
-    if (whole && lane != 0)
+    /* What all lanes wrote, before DONE. */
+    if (block) {
+        if (tg_block_any(op.word[0] != TG_NO_WORD))
+            op.word[0] = TG_ALL_WORDS;
+    } else if (whole && tg_warp_ballot(op.word[0] != TG_NO_WORD)) {
+        bool same = true;
+        for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+            same &= op.word[k] == tg_warp_shfl(op.word[k], 0);
+        if (tg_warp_ballot(!same))
+            op.word[0] = TG_ALL_WORDS;
+    }
+    if (whole && op.lane != 0)
         return;
-    uint32_t result = r == TG_OP_FINISHED      ? TG_WORKED_TOLD
-                      : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
-                      : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
-                                               : TG_WORKED_FAULT;
-    if (result == TG_WORKED_TOLD && (op.word[0] != TG_NO_WORD || p->control_floor == 0))
+    uint32_t result = (uint32_t)(r == TG_OP_FINISHED      ? TG_WORKED_TOLD
+                                 : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
+                                 : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
+                                                          : TG_WORKED_FAULT);
+    if (op.reason)
+        result = (uint32_t)TG_WORKED_FAULT | op.reason << TG_WORKED_REASON_SHIFT;
+    bool wrote = op.word[0] != TG_NO_WORD;
+    if (result == TG_WORKED_TOLD && (wrote || p->control_floor == 0))
         result = TG_WORKED_DONE;
-    for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+    for (uint32_t k = 0; k < TG_TASK_WORDS && wrote; k++)
         tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
+    result |= wrote ? TG_WORKED_WROTE : 0;
     tg_store_relaxed_u32(&task->result[i], result);
-    tg_store_relaxed_u32(&task->detail[i], result == TG_WORKED_UNKNOWN ? op.opcode : (uint32_t)r);
-    if (result == TG_WORKED_TOLD)
+    tg_store_relaxed_u32(&task->detail[i], r == TG_DEVICE_UNKNOWN && !op.reason ? op.opcode : (uint32_t)r);
+    if (p->watch && tg_add_acqrel_u64(&task->owner, UINT64_C(1) << i) & TG_ABANDONED)
+        return; /* W1: the dispatcher has ended it */
+    if ((result & (TG_WORKED_WROTE - 1u)) == TG_WORKED_TOLD)
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
 }
 
@@ -284,9 +347,9 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         looks = 0;
         bool alone = task->count == TG_TASK_ALONE;
         uint32_t count = alone ? 1 : task->count;
-        bool whole = count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP;
+        bool whole = count > TG_TASK_ITEMS || (count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP);
         if (whole || lane < count)
-            tg_work(p, task, whole ? 0 : lane, lane, whole, alone);
+            tg_work(p, number, whole ? 0 : lane, lane, whole, alone);
         tg_warp_sync();
         if (lane == 0) {
             uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);

@@ -388,6 +388,7 @@ TG_DEVICE_CALL void tg_drop_dead(struct tg_warp *w, bool dead, const struct tg_t
 
 TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp *w, bool hands, const struct tg_taken *t,
                                        bool together);
+TG_DEVICE_CALL void tg_hand_to_block(const struct tg_warp *w, bool hands, const struct tg_taken *t);
 
 /* Runs what tg_claim took. */
 TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
@@ -470,6 +471,7 @@ TG_DEVICE void tg_round(struct tg_warp *w, struct tg_taken *t)
     tg_warp_sync();
     tg_hand_to_workers(w, live && t->cls == TG_CLASS_LANE, t, true);
     tg_hand_to_workers(w, live && t->cls == TG_CLASS_WARP, t, false);
+    tg_hand_to_block(w, live && t->cls == TG_CLASS_BLOCK, t);
 }
 
 #endif

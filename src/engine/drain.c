@@ -131,8 +131,8 @@ static bool hand_back_all(struct tg_engine *e, uint64_t start, uint64_t timeout_
     tg_store_seqcst_u32(&e->hand_back, 1); /* M2 seq_cst: pairs with M1 */
     for (;;) {
         for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-            for (uint32_t t = 0; t < TG_TENANTS; t++)
-                hand_back_queue(e, tg_queue(e, l, t));
+            for (uint32_t t = 0; t < TG_TENANTS * e->shards; t++)
+                hand_back_queue(e, &e->level[l].queue[t]);
         hand_back_rest(e);
         if (tg_free_all(e))
             return true;

@@ -84,9 +84,9 @@ static void take_up(struct tg_engine *e, uint32_t slot)
         e->stamp[slot] = tg_clock_mono_ns();
     }
     tg_store_relaxed_u64(&side->generation, side->generation + 1); /* T1 */
-    tg_store_relaxed_u32(&side->route, tg_route(level, tenant, flags));
-    tg_index_push_mp(tg_queue(e, level, tenant), slot | flags);
-    tg_ready_set(e, level, tenant);
+    tg_store_relaxed_u32(&side->route, tg_route(0, level, tenant, flags));
+    tg_index_push_mp(tg_queue(e, 0, level, tenant), slot | flags);
+    tg_ready_set(e, 0, level, tenant);
     tg_wake_one(e);
 }
 

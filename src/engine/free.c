@@ -10,17 +10,12 @@
 
 #define LOOKS 1000u
 
-uint32_t tg_submitter(void)
+_Thread_local uint32_t tg_submitter_number;
+
+uint32_t tg_submitter_first(void)
 {
-#ifdef TG_EXPLORE
-    return tg_explore_thread();
-#else
     static uint32_t known; /* U1 relaxed: a number a thread, whatever it is */
-    static _Thread_local uint32_t mine;
-    if (mine == 0)
-        mine = tg_add_relaxed_u32(&known, 1) + 1;
-    return mine;
-#endif
+    return tg_submitter_number = tg_add_relaxed_u32(&known, 1) + 1;
 }
 
 void tg_free_drop(struct tg_engine *e)
@@ -42,9 +37,9 @@ static uint32_t shift_for(uint64_t cells)
     return shift;
 }
 
-int tg_free_lay(struct tg_engine *e, uint32_t shards, uint32_t block_shift)
+int tg_free_lay(struct tg_engine *e, uint32_t block_shift)
 {
-    e->shards = shards;
+    const uint32_t shards = e->shards;
     e->block_shift = block_shift;
     /* A level has at most queue_cells slots in a row: that many whole blocks, and one begun. */
     uint32_t blocks = (e->queue_cells >> block_shift) / shards + 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The slots that a submitter may take: for each level a few shards, so that submitters do not meet at one
- * word. A slot belongs to one shard for ever (by its number, in blocks, so that what lies beside the ring
+ * word; the queues of what they publish lie in the same shards. A slot belongs to one shard for ever (by its number, in blocks, so that what lies beside the ring
  * shares no cache line between shards either); a submitter begins at the shard of its thread and looks at the
  * others when that is empty, so no slot is out of reach. It publishes nothing.
  *

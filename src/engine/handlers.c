@@ -60,7 +60,8 @@ int tg_engine_register(struct tg_engine *e, uint32_t opcode, tg_op_handler handl
 
 int tg_engine_register_device(struct tg_engine *e, uint32_t opcode, enum tg_device_shape shape)
 {
-    if (!tg_opcode_is_user(opcode) || (shape != TG_DEVICE_LANE && shape != TG_DEVICE_WARP))
+    bool known = shape == TG_DEVICE_LANE || shape == TG_DEVICE_WARP || shape == TG_DEVICE_BLOCK;
+    if (!tg_opcode_is_user(opcode) || !known)
         return -EINVAL;
     return e->device ? add(e, opcode, NULL, NULL, (uint32_t)shape) : -ENOTSUP;
 }

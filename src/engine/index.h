@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A bounded queue of slot numbers, for any number of producers and consumers: the tickets of what is
- * claimable (one queue a level and tenant) and of what is free (one a level). FIFO. Finding the next entry
+ * claimable (one queue a level, tenant and shard) and of what is free. FIFO. Finding the next entry
  * costs the same at any size (E11). It does not wait, wake, or know what a slot is.
  *
  * The argument
@@ -122,6 +122,18 @@ static inline bool tg_index_ahead(const struct tg_index *q, uint32_t n, uint32_t
     return !((cell ^ tg_index_lap(h, q->head_shift)) & TG_CELL_LAP);
 }
 
+/* Takes the entry at head, which was seen there. False: somebody else has it. */
+static inline bool tg_index_take_mc(struct tg_index *q, uint64_t head)
+{
+    /* I5 seq_cst (acq_rel is enough here): takes the entry; pairs with I1 by way of the slot's life.
+     * seq_cst orders it against the look at ACCEPTING in submit.c, G2. */
+    return tg_cas_seqcst_u64(&q->head, &head, head + 1);
+}
+static inline void tg_index_take_sc(struct tg_index *q, uint64_t head)
+{
+    tg_store_release_u64(&q->head, head + 1); /* I5 release: as above */
+}
+
 static inline bool tg_index_pop_mc(struct tg_index *q, uint32_t *ret_value)
 {
     /* I3 again. */
@@ -143,8 +155,7 @@ static inline bool tg_index_pop_sc(struct tg_index *q, uint32_t *ret_value)
     uint64_t h = tg_load_relaxed_u64(&q->head);
     if (!tg_index_look(q, h, ret_value))
         return false;
-    /* I5 release: as above. */
-    tg_store_release_u64(&q->head, h + 1);
+    tg_index_take_sc(q, h);
     return true;
 }
 

@@ -51,7 +51,7 @@ enum {
 struct tg_side {
     uint64_t generation; /* how often the slot was published; written by its publisher */
     uint32_t fence;      /* the fence slot that counts this item, or TG_NO_SLOT; by its publisher */
-    uint32_t route;      /* level | tenant << 8 | cell flags; by its publisher */
+    uint32_t route;      /* level | tenant << 8 | shard << 16 | cell flags; by its publisher */
 };
 
 /* The attention word of a slot. */
@@ -85,7 +85,21 @@ struct tg_level {
     struct tg_free *free; /* slots of this level that a submitter may take; one a shard */
     uint32_t first;       /* own slots of the partition: first, first + own - 1; written by resize */
     uint32_t own;
-    struct tg_index *queue; /* one a tenant */
+    struct tg_index *queue; /* one a tenant of each shard */
+};
+
+/* What a shard's submitters tell the workers. Written rarely, read at every claim. */
+struct tg_ready {
+    _Alignas(64) uint32_t level[TG_PRIORITY_LEVELS]; /* bit t: tenant t may have entries at the level */
+    uint32_t cpu;                                    /* where a submitter of it ran lately, plus one */
+};
+
+/* A worker among the shards of one level and tenant: see choose_shard in claim.c. */
+struct tg_visit {
+    uint8_t used;             /* claims at home since it looked around */
+    uint8_t left;             /* claims to make at the shard it visits */
+    uint8_t shard;            /* that it visits, or looked at last */
+    uint32_t seen[TG_SHARDS]; /* how far each had come then */
 };
 
 /* An item in a worker's hands. */
@@ -112,12 +126,15 @@ struct tg_worker {
     uint32_t urgent_run, urgent_posted_run;
     bool started;
     bool searching;
-    bool busy; /* holds current: for a handler that ends its thread */
+    bool busy;     /* holds current: for a handler that ends its thread */
+    uint32_t home; /* the shard it serves first; under home_lock, read without */
+    uint32_t cpu;  /* where it ran lately, plus one; likewise */
     struct tg_tenant_turn turn[TG_PRIORITY_LEVELS];
     uint32_t scan_from[TG_PRIORITY_LEVELS];
     uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
     uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
     struct tg_claimed current;
+    struct tg_visit visit[TG_PRIORITY_LEVELS][TG_TENANTS];
     pthread_t thread;
     struct tg_counts counts;         /* written by this worker, read by anybody */
     struct tg_counts posted;         /* what of it is in the control buffer; this worker only */
@@ -165,7 +182,7 @@ struct tg_engine {
     uint32_t queue_cells;
     void *free_memory;
     size_t free_bytes;
-    uint32_t shards, block_shift; /* of the free slots: free.h; a power of two */
+    uint32_t shards, block_shift; /* of queues and free slots: free.h; a power of two */
     void *own_ring, *own_control, *own_log;
     size_t own_ring_bytes;
     struct tg_dfa *dfa; /* the table of DFA_STEP; replaced ones are kept until close */
@@ -178,8 +195,8 @@ struct tg_engine {
     uint32_t hand_back; /* drain: cancel in place of running */
 
     /* Producers and workers. */
-    _Alignas(64) uint32_t ready[TG_PRIORITY_LEVELS]; /* bit t: tenant t may have entries at the level */
-    uint32_t idle;                                   /* workers asleep | workers searching << 16 */
+    struct tg_ready ready[TG_SHARDS];
+    _Alignas(64) uint32_t idle; /* workers asleep | workers searching << 16 */
 
     /* Workers. */
     _Alignas(64) uint64_t levels; /* state of tg_levels_choose */
@@ -198,7 +215,7 @@ struct tg_engine {
     struct tg_handlers handlers;
     struct tg_kernel *kernel; /* under resize_lock; NULL: the engine's own bodies */
     struct tg_io io;
-    pthread_mutex_t log_lock, resize_lock, drain_lock;
+    pthread_mutex_t log_lock, resize_lock, drain_lock, home_lock;
     pthread_t poller;
     bool poller_started;
     uint32_t poller_event, poller_stop, poller_done;
@@ -226,7 +243,9 @@ bool tg_claim_scan(struct tg_worker *w, struct tg_claimed *ret);
 bool tg_claimable(struct tg_worker *w);
 bool tg_scan_claimable(struct tg_worker *w);
 /* Clears ready bits of empty queues. */
-void tg_ready_tidy(struct tg_engine *e, uint32_t level, uint32_t tenants);
+void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenants);
+/* Serves first the shard whose submitters run where this worker runs, if it can change places for that. */
+void tg_settle_in(struct tg_worker *w);
 bool tg_authority_take(struct tg_engine *e, uint32_t tenant);
 void tg_authority_return(struct tg_engine *e, uint32_t tenant);
 /* Decides the next level on the shared state; false when another worker decided meanwhile. */
@@ -237,10 +256,11 @@ bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t 
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
 
 /* ---- free.c ---- */
-/* A number for the calling thread, to choose its shard by. */
-uint32_t tg_submitter(void);
+/* A number for the calling thread, to choose its shard by; 0: none yet. */
+extern _Thread_local uint32_t tg_submitter_number;
+uint32_t tg_submitter_first(void);
 /* Lays the free slots of all levels out and fills them; drop frees that. */
-int tg_free_lay(struct tg_engine *e, uint32_t shards, uint32_t block_shift);
+int tg_free_lay(struct tg_engine *e, uint32_t block_shift);
 void tg_free_drop(struct tg_engine *e);
 /* How many slots of the level are free; exact while none is taken or given back. */
 uint64_t tg_free_count(const struct tg_engine *e, uint32_t level);
@@ -252,7 +272,7 @@ bool tg_free_all(const struct tg_engine *e);
 /* ---- submit.c ---- */
 /* Puts a claimable slot (back) into its queue, by its route, and wakes who is needed. */
 void tg_requeue(struct tg_engine *e, uint32_t slot);
-void tg_ready_set(struct tg_engine *e, uint32_t level, uint32_t tenant);
+void tg_ready_set(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant);
 /* tg_engine_submit for the server: 12 arguments, and tg_served_end is called for item when it ends. */
 int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
                      const uint32_t *args, struct tg_served *item, struct tg_item *ret_item);
@@ -355,9 +375,22 @@ void tg_handlers_close(struct tg_engine *e);
 /* True when the slot moves to another partition and was handed over. */
 bool tg_resize_collect(struct tg_engine *e, uint32_t slot);
 
-static inline struct tg_index *tg_queue(struct tg_engine *e, uint32_t level, uint32_t tenant)
+static inline struct tg_index *tg_queue(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant)
 {
-    return &e->level[level].queue[tenant];
+    return &e->level[level].queue[shard * TG_TENANTS + tenant];
+}
+
+/* Where the calling thread submits: always the same, so that its items stay in order. */
+static inline uint32_t tg_submitter_shard(const struct tg_engine *e)
+{
+    if (e->shards == 1)
+        return 0;
+#ifdef TG_EXPLORE
+    return tg_explore_thread() & (e->shards - 1);
+#else
+    uint32_t n = tg_submitter_number;
+    return (n ? n : tg_submitter_first()) & (e->shards - 1);
+#endif
 }
 
 static inline uint32_t tg_shard(const struct tg_engine *e, uint32_t slot)
@@ -375,9 +408,13 @@ static inline uint32_t tg_home(const struct tg_engine *e, uint32_t slot)
     return tg_load_relaxed_u8(&e->home[slot]) & 0xFu;
 }
 
-static inline uint32_t tg_route(uint32_t level, uint32_t tenant, uint32_t cell_flags)
+static inline uint32_t tg_route(uint32_t shard, uint32_t level, uint32_t tenant, uint32_t cell_flags)
 {
-    return level | tenant << 8 | cell_flags;
+    return level | tenant << 8 | shard << 16 | cell_flags;
+}
+static inline uint32_t tg_route_shard(uint32_t route)
+{
+    return route >> 16 & (TG_SHARDS - 1u);
 }
 static inline uint32_t tg_route_level(uint32_t route)
 {

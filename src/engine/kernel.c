@@ -152,8 +152,10 @@ void tg_engine_drop_kernel(struct tg_engine *e)
 
 int tg_engine_use_kernel(struct tg_engine *e, struct tg_kernel *kernel, const struct tg_ir_memory *memory)
 {
-    if (e->device) /* its bodies run where the words are */
+    if (e->device) /* its bodies run where the words are, and are there from the start */
         return -ENOTSUP;
+    if (kernel->image)
+        return -EINVAL;
     if (kernel->unrestricted && e->control_floor != 0)
         return -EPERM;
     /* R1 acquire: a count that only grows. One that is registered by now and replaced is counted twice. */
@@ -226,7 +228,7 @@ static bool sound(const struct tg_kernel *kernel, const struct tg_kernel_env *en
 
 int tg_kernel_lane(struct tg_kernel *kernel, const struct tg_kernel_env *given, uint32_t *ret_value)
 {
-    if (!sound(kernel, given))
+    if (kernel->image || !sound(kernel, given))
         return -EINVAL;
     struct tg_kernel_env env = *given;
     struct rest idle = {env.words[TG_IR_CONTROL], 0, 0};

@@ -28,6 +28,8 @@ struct tg_kernel {
     uint32_t buffers;           /* declared: the wire's and the user's, tg_item excluded */
     tg_kernel_entry lane, item; /* NULL: interpreted */
     void *library;
+    void *image; /* for a device: its whole kernel, with the bodies; then there is nothing else */
+    size_t image_bytes;
     struct tg_ir ir; /* interpreted: a copy of the arena */
     struct tg_ir_node lane_root, item_root;
     uint32_t opcode_count;
@@ -42,5 +44,9 @@ struct tg_kernel_worker {
     const uint32_t *machine_dfa;   /* the table it was opened with */
     struct tg_claimed item;        /* where the machine finds it */
 };
+
+/* compile_device.c: the image of the kernel whose item program is built. */
+int tg_compile_device(struct tg_kernel *t, const struct tg_ir *ir, const struct tg_compile_options *o,
+                      char *why, size_t why_bytes);
 
 #endif

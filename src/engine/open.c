@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <tidegate/compile.h>
 #include <tidegate/partition.h>
 
 #include "engine/device_host.h"
@@ -18,6 +19,7 @@
 
 #define MAX_SLOTS TG_MAX_ENCODED_RING_SLOTS
 #define BLOCK_SHIFT 4u /* slots of one shard in a row: 16, so that no line beside the ring is shared */
+#define APART 16u      /* words between the cells of two queues: a line */
 #define ANY_RESIZE_SLOTS 65536u /* up to this, each queue has room for the whole ring */
 
 static _Thread_local const char *open_reason = "";
@@ -79,7 +81,8 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
               o->observables <= TG_MAX_ENCODED_OBSERVABLE_SLOTS &&
               o->log_records <= TG_MAX_ENCODED_DEBUG_RECORDS &&
               !(o->flags & ~(uint32_t)(TG_ENGINE_UNRESTRICTED | TG_ENGINE_SCAN)) &&
-              (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1;
+              (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1 &&
+              (o->device_body_limit_ms == 0 || o->device_body_limit_ms >= 4);
     return ok ? 0 : -EINVAL;
 }
 
@@ -131,11 +134,12 @@ static bool all_zero(const uint32_t *words, uint32_t n)
     return true;
 }
 
-/* One worker is slower than any word that submitters share, and needs no more than one shard. */
+/* One worker is slower than any word that submitters share, and needs no more than one shard. Each shard is
+ * some worker's home. */
 static uint32_t shards_for(const struct tg_engine_options *o)
 {
     uint32_t shards = 1;
-    while (shards < TG_SHARDS && shards < o->workers &&
+    while (shards < TG_SHARDS && shards * 2 <= o->workers &&
            o->slots >= (shards * TG_PRIORITY_LEVELS) << (BLOCK_SHIFT + 2))
         shards *= 2;
     return shards;
@@ -213,12 +217,16 @@ uint32_t tg_open_queue_cells(const struct tg_engine *e)
 }
 
 /* One block of cells for all queues: zero pages that cost memory only where a tenant was active. */
-int tg_open_queues(struct tg_engine *e)
+int tg_open_queues(struct tg_engine *e, uint32_t shards)
 {
+    e->shards = shards;
     e->queue_cells = tg_open_queue_cells(e);
     uint32_t shift = shift_for(e->queue_cells);
-    const size_t queues = TG_PRIORITY_LEVELS * TG_TENANTS;
-    e->queue_bytes = queues * e->queue_cells * sizeof(uint32_t);
+    const size_t queues = TG_PRIORITY_LEVELS * TG_TENANTS * e->shards;
+    /* A line more than the cells: many queues of like length fill alike, and at a distance of a power of two
+     * their present cells would all want the same few places of the cache. */
+    const size_t stride = e->queue_cells + APART;
+    e->queue_bytes = queues * stride * sizeof(uint32_t);
     e->queue_memory = mmap(NULL, e->queue_bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (e->queue_memory == MAP_FAILED) {
@@ -227,13 +235,21 @@ int tg_open_queues(struct tg_engine *e)
     }
     uint32_t *cells = e->queue_memory;
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
-        e->level[l].queue = aligned_alloc(64, TG_TENANTS * sizeof(struct tg_index));
+        e->level[l].queue = aligned_alloc(64, e->shards * TG_TENANTS * sizeof(struct tg_index));
         if (!e->level[l].queue)
             return -ENOMEM;
-        for (uint32_t t = 0; t < TG_TENANTS; t++, cells += e->queue_cells)
+        for (uint32_t t = 0; t < e->shards * TG_TENANTS; t++, cells += stride)
             tg_index_init(&e->level[l].queue[t], cells, shift, 0);
     }
     return 0;
+}
+
+void tg_open_queues_free(struct tg_engine *e)
+{
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        free(e->level[l].queue);
+    if (e->queue_memory)
+        munmap(e->queue_memory, e->queue_bytes);
 }
 
 int tg_open_sides(struct tg_engine *e)
@@ -264,6 +280,7 @@ int tg_open_workers(struct tg_engine *e)
         w->engine = e;
         w->id = i;
         w->quantum = tg_tenants_quantum(e->worker_count);
+        w->home = e->shards == 0 ? 0 : i & (e->shards - 1);
         /* Zero pages: only histograms that are used cost memory. */
         w->hists = mmap(NULL, TG_HISTS * sizeof(struct tg_hist), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -336,11 +353,8 @@ void tg_engine_free(struct tg_engine *e)
     tg_device_free(e);
     tg_open_workers_free(e);
     free(e->workers);
-    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        free(e->level[l].queue);
+    tg_open_queues_free(e);
     tg_free_drop(e);
-    if (e->queue_memory)
-        munmap(e->queue_memory, e->queue_bytes);
     if (e->own_ring)
         munmap(e->own_ring, e->own_ring_bytes);
     free(e->own_control);
@@ -359,6 +373,7 @@ void tg_engine_free(struct tg_engine *e)
     tg_handlers_close(e);
     pthread_mutex_destroy(&e->log_lock);
     pthread_mutex_destroy(&e->resize_lock);
+    pthread_mutex_destroy(&e->home_lock);
     pthread_mutex_destroy(&e->drain_lock);
     pthread_mutex_destroy(&e->serve_lock);
     pthread_mutex_destroy(&e->io.lock);
@@ -388,9 +403,9 @@ static int build(struct tg_engine *e, const struct tg_engine_options *o)
     if (!r)
         r = tg_open_partitions(e, o);
     if (!r)
-        r = tg_open_queues(e);
+        r = tg_open_queues(e, shards_for(o));
     if (!r)
-        r = tg_free_lay(e, shards_for(o), BLOCK_SHIFT);
+        r = tg_free_lay(e, BLOCK_SHIFT);
     if (!r)
         r = tg_open_sides(e);
     return r ? r : lay_workers(e);
@@ -429,6 +444,18 @@ static int find_link(const char *backend, const struct tg_link **ret_link)
     return *ret_link ? 0 : tg_open_because(-ENOTSUP, "no such backend");
 }
 
+/* Before anything is submitted; the workers are up. */
+static int use_kernel(struct tg_engine *e, const struct tg_engine_options *o)
+{
+    int r = tg_engine_use_kernel(e, o->kernel, o->kernel_memory);
+    if (r) {
+        tg_engine_drain(e, UINT64_MAX, NULL);
+        tg_open_because(r,
+                        "the engine cannot use the kernel of the options: for a GPU, unrestricted, or large");
+    }
+    return r;
+}
+
 int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret_engine)
 {
     struct tg_engine_options o;
@@ -445,6 +472,7 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     memset(e, 0, sizeof(*e));
     pthread_mutex_init(&e->log_lock, NULL);
     pthread_mutex_init(&e->resize_lock, NULL);
+    pthread_mutex_init(&e->home_lock, NULL);
     pthread_mutex_init(&e->drain_lock, NULL);
     pthread_mutex_init(&e->serve_lock, NULL);
     pthread_mutex_init(&e->io.lock, NULL);
@@ -453,6 +481,8 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     r = link ? tg_device_open(e, &o, link) : build(e, &o);
     if (!r && !link)
         r = start(e, &o);
+    if (!r && !link && o.kernel)
+        r = use_kernel(e, &o);
     if (r) {
         tg_engine_free(e);
         return r;

@@ -10,7 +10,8 @@ int tg_open_because(int error, const char *why);
 int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o);
 /* Cells of each queue, from the partitions. */
 uint32_t tg_open_queue_cells(const struct tg_engine *e);
-int tg_open_queues(struct tg_engine *e);
+int tg_open_queues(struct tg_engine *e, uint32_t shards);
+void tg_open_queues_free(struct tg_engine *e);
 int tg_open_sides(struct tg_engine *e);
 /* Fills e->workers, which has e->worker_count zeroed elements. */
 int tg_open_workers(struct tg_engine *e);

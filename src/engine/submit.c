@@ -9,6 +9,7 @@
  * no more than needed), E11.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -48,7 +49,7 @@ static uint32_t pop_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint3
                           const struct tg_index **ret_from)
 {
     struct tg_free *free = e->level[level].free;
-    uint32_t home = e->shards == 1 ? 0 : tg_submitter();
+    uint32_t home = tg_submitter_shard(e);
     uint32_t got = 0;
     for (uint32_t s = 0; s < e->shards; s++)
         while (tg_free_pop(&free[(home + s) & (e->shards - 1)], &slots[got], ret_from))
@@ -109,21 +110,22 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
     return 0;
 }
 
-void tg_ready_set(struct tg_engine *e, uint32_t level, uint32_t tenant)
+void tg_ready_set(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant)
 {
     /* K1 seq_cst: after the entry (I2); pairs with K2 in tg_ready_tidy: either this sees the bit cleared and
      * sets it, or who cleared it sees the entry. */
-    if (!(tg_load_seqcst_u32(&e->ready[level]) >> tenant & 1u))
-        tg_or_seqcst_u32(&e->ready[level], 1u << tenant);
+    uint32_t *ready = &e->ready[shard].level[level];
+    if (!(tg_load_seqcst_u32(ready) >> tenant & 1u))
+        tg_or_seqcst_u32(ready, 1u << tenant);
 }
 
 /* Marks, then wakes: what every publication ends with. */
-static void announce(struct tg_engine *e, uint32_t level, uint32_t tenant)
+static void announce(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant)
 {
     if (e->device)
         return;
     if (!(e->flags & TG_ENGINE_SCAN))
-        tg_ready_set(e, level, tenant);
+        tg_ready_set(e, shard, level, tenant);
     tg_wake_one(e);
 }
 
@@ -134,17 +136,34 @@ static void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, ui
         tg_index_fill(q, position, cell);
 }
 
-/* Positions of the queue that the items will stand in: a tenant's of the level, or the level's of the device.
- */
-static uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t level, uint32_t n)
+/* Workers on the same core serve this shard first. */
+static void note_cpu(struct tg_engine *e, uint32_t shard)
 {
-    return e->device ? tg_device_reserve(e, level, n) : tg_index_reserve_mp(q, n);
+#ifndef TG_EXPLORE /* whose schedules know no cores */
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+    if (tg_load_relaxed_u32(&e->ready[shard].cpu) != cpu) /* U5 relaxed: a hint */
+        tg_store_relaxed_u32(&e->ready[shard].cpu, cpu);
+#else
+    (void)e, (void)shard;
+#endif
+}
+
+/* Positions of the queue that the items will stand in: a tenant's of shard and level, or the level's of the
+ * device. */
+static uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t shard, uint32_t level, uint32_t n)
+{
+    if (e->device)
+        return tg_device_reserve(e, level, n);
+    uint64_t position = tg_index_reserve_mp(q, n);
+    if (e->shards > 1 && (position ^ (position + n)) & ~UINT64_C(63))
+        note_cpu(e, shard);
+    return position;
 }
 
 /* Writes one slot and publishes it; the queue entry is the caller's. */
-static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t tenant,
-                           uint32_t level, uint32_t opcode, const uint32_t *args, size_t arg_count,
-                           uint32_t fence, struct tg_served *served)
+static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard,
+                           uint32_t tenant, uint32_t level, uint32_t opcode, const uint32_t *args,
+                           size_t arg_count, uint32_t fence, struct tg_served *served)
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
@@ -159,7 +178,7 @@ static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position
     /* T1 relaxed: before the status (S1); pairs with T2 in wait.c. */
     tg_store_relaxed_u64(&side->generation, side->generation + 1);
     side->fence = fence;
-    tg_store_relaxed_u32(&side->route, tg_route(level, tenant, flags));
+    tg_store_relaxed_u32(&side->route, tg_route(shard, level, tenant, flags));
     tg_slot_write_payload(&e->ring[slot], opcode, tenant, level, args, arg_count);
     tg_slot_publish(&e->ring[slot]);
     if (e->device)
@@ -176,14 +195,16 @@ static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint
     int r = take_slots(e, level, 1, &slot);
     if (r)
         return r;
-    struct tg_index *q = tg_queue(e, level, tenant);
+    uint32_t shard = tg_submitter_shard(e);
+    struct tg_index *q = tg_queue(e, shard, level, tenant);
     if (opcode == TG_OP_BATCH_FENCE)
         tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */
-    uint64_t position = reserve(e, q, level, 1);
+    uint64_t position = reserve(e, q, shard, level, 1);
     struct tg_item ticket = {e->side[slot].generation + 1, slot, 0};
-    uint32_t cell = write_slot(e, slot, position, tenant, level, opcode, args, arg_count, TG_NO_SLOT, served);
+    uint32_t cell =
+        write_slot(e, slot, position, shard, tenant, level, opcode, args, arg_count, TG_NO_SLOT, served);
     enter(e, q, position, cell);
-    announce(e, level, tenant);
+    announce(e, shard, level, tenant);
     if (ret_item)
         *ret_item = ticket;
     return 0;
@@ -221,8 +242,9 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
                         const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
                         struct tg_item *ret_items)
 {
-    struct tg_index *q = tg_queue(e, level, tenant);
-    uint64_t position = reserve(e, q, level, n);
+    uint32_t shard = tg_submitter_shard(e);
+    struct tg_index *q = tg_queue(e, shard, level, tenant);
+    uint64_t position = reserve(e, q, shard, level, n);
     for (uint32_t i = 0; i < n; i++) {
         if (i + PREFETCH_AHEAD < n)
             tg_prefetch_write(&e->ring[slots[i + PREFETCH_AHEAD]]);
@@ -230,14 +252,14 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
             tg_store_relaxed_u32(&e->fence_of[slots[i]], 0); /* F1 */
         if (ret_items)
             ret_items[i] = (struct tg_item){e->side[slots[i]].generation + 1, slots[i], 0};
-        uint32_t cell = write_slot(e, slots[i], position + i, tenant, level, items[i].opcode, items[i].args,
-                                   items[i].arg_count, fence, NULL);
+        uint32_t cell = write_slot(e, slots[i], position + i, shard, tenant, level, items[i].opcode,
+                                   items[i].args, items[i].arg_count, fence, NULL);
         if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN) && !e->device)
             tg_index_fill_early(q, position + i, cell);
         else
             enter(e, q, position + i, cell);
     }
-    announce(e, level, tenant);
+    announce(e, shard, level, tenant);
 }
 
 /* Takes all slots first, so that it is all or nothing; small runs without allocation. */
@@ -270,12 +292,13 @@ static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, cons
         if (fenced) {
             const uint32_t args[2] = {count, tag};
             struct tg_item ticket = {e->side[fence].generation + 1, fence, 0};
-            struct tg_index *q = tg_queue(e, level, tenant);
-            uint64_t position = reserve(e, q, level, 1);
-            uint32_t cell =
-                write_slot(e, fence, position, tenant, level, TG_OP_BATCH_FENCE, args, 2, TG_NO_SLOT, NULL);
+            uint32_t shard = tg_submitter_shard(e);
+            struct tg_index *q = tg_queue(e, shard, level, tenant);
+            uint64_t position = reserve(e, q, shard, level, 1);
+            uint32_t cell = write_slot(e, fence, position, shard, tenant, level, TG_OP_BATCH_FENCE, args, 2,
+                                       TG_NO_SLOT, NULL);
             enter(e, q, position, cell);
-            announce(e, level, tenant);
+            announce(e, shard, level, tenant);
             if (ret_fence)
                 *ret_fence = ticket;
         }
@@ -333,7 +356,8 @@ void tg_requeue(struct tg_engine *e, uint32_t slot)
     uint32_t route = tg_load_relaxed_u32(&e->side[slot].route);
     uint32_t level = tg_route_level(route);
     uint32_t tenant = tg_route_tenant(route);
+    uint32_t shard = tg_route_shard(route);
     if (!(e->flags & TG_ENGINE_SCAN))
-        tg_index_push_mp(tg_queue(e, level, tenant), slot | (route & TG_ROUTE_FLAGS));
-    announce(e, level, tenant);
+        tg_index_push_mp(tg_queue(e, shard, level, tenant), slot | (route & TG_ROUTE_FLAGS));
+    announce(e, shard, level, tenant);
 }

@@ -195,6 +195,7 @@ const char *tg_fault_text(uint32_t reason)
         "the handler ended its thread",
         "the server did not take the client's item",
         "the device died while the item ran",
+        "the body ran longer than device_body_limit_ms",
     };
     return reason < sizeof(text) / sizeof(text[0]) ? text[reason] : "unknown reason";
 }

@@ -44,8 +44,10 @@ static void run_current(struct tg_worker *w)
     tg_finish(w, &w->current, r, &fault);
     if (w->unposted % RECHECK_EVERY == 0)
         w->blocked = 0;
-    if (w->unposted >= POST_EVERY)
+    if (w->unposted >= POST_EVERY) {
         tg_counts_post(w);
+        tg_settle_in(w);
+    }
 }
 
 /* Looks until there is something (true) or the spin time is over (false). */
@@ -115,8 +117,9 @@ static void work(struct tg_worker *w)
             return;
         if (tg_attention(e))
             became_idle(w);
-        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-            tg_ready_tidy(e, l, tg_load_seqcst_u32(&e->ready[l])); /* K2 */
+        for (uint32_t s = 0; s < e->shards; s++)
+            for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+                tg_ready_tidy(e, s, l, tg_load_seqcst_u32(&e->ready[s].level[l])); /* K2 */
         tg_worker_sleep(w, SLEEP_LIMIT_NS);
     }
 }

@@ -90,6 +90,16 @@ static void leave(struct tg_lower *l, uint32_t count)
 
 /* ---- Statements --------------------------------------------------------------------------------------- */
 
+/* Who compiles a unit into another kernel hears of each observable word that was written: TG_WROTE. */
+static void note(struct tg_lower *l, uint32_t buffer, const struct tg_text *index)
+{
+    if (!l->within || buffer != TG_IR_OBSERVABLE)
+        return;
+    tg_lower_line(l, "TG_WROTE(k, ");
+    tg_text_join(l->body, index);
+    tg_text_put(l->body, ");");
+}
+
 /* "HEAD value;" where value is the expression; what it needs comes in lines before. */
 static void with_value(struct tg_lower *l, const char *head, uint32_t id, const char *tail)
 {
@@ -149,6 +159,7 @@ static void store(struct tg_lower *l, const struct tg_ir_data *d)
     tg_text_put(l->body, plain ? ") = " : ", ");
     tg_text_join(l->body, &value);
     tg_text_put(l->body, plain ? ";" : ");");
+    note(l, d->buffer, &index);
     tg_text_join(l->body, &(struct tg_text){.error = index.error});
     tg_text_free(&index);
     tg_text_free(&value);
@@ -183,6 +194,8 @@ static void atomic(struct tg_lower *l, const struct tg_ir_data *d)
         tg_text_join(l->body, &step);
         tg_text_put(l->body, ";");
     }
+    if (d->op != TG_IR_A_LOAD)
+        note(l, d->buffer, &index);
     tg_text_join(l->body, &(struct tg_text){.error = index.error});
     tg_text_free(&index);
     tg_text_free(&one);
@@ -386,7 +399,7 @@ static struct entry entry_function(struct tg_lower *l, uint32_t root)
 
 static void call_c(struct tg_text *t, const char *name, struct entry e, bool bind)
 {
-    tg_text_printf(t, "\nu32 %s(const struct tg_kernel_env *env)\n{\n", name);
+    tg_text_printf(t, "u32 %s(const struct tg_kernel_env *env)\n{\n", name);
     if (!bind && !e.privates) {
         tg_text_printf(t, "    return f%u(env);\n}\n", e.number);
         return;
@@ -413,14 +426,22 @@ static void entry_c(struct tg_lower *l, struct tg_text *t, struct entry lane, st
                    "\nconst u32 tg_kernel_abi[4] = {TG_KERNEL_ABI, (u32)sizeof(struct tg_kernel_env), %uu,"
                    " 0x%Xu};\n",
                    lane.privates, shared);
+    tg_text_put(t, "\n");
     call_c(t, "tg_kernel_lane", lane, true);
-    if (item.number)
+    if (item.number) {
+        tg_text_put(t, "\n");
         call_c(t, "tg_kernel_item", item, false);
+    }
 }
 
-static void entry_cuda(struct tg_text *t, struct entry lane)
+static void entry_cuda(struct tg_text *t, struct entry lane, struct entry item)
 {
     tg_text_put(t, "\n\n/* ---- The entry point (tidegate/lower.h) ---- */\n");
+    if (item.number) {
+        tg_text_put(t, "\nTG_PART ");
+        call_c(t, "tg_kernel_item", item, false);
+        return;
+    }
     tg_text_printf(t,
                    "\nextern \"C\" __global__ void tg_kernel(struct tg_kernel_env k, u32 *values)\n{\n"
                    "    u32 words[%u] = {0};\n"
@@ -464,12 +485,13 @@ static int write_unit(struct tg_lower *l, uint32_t root, uint32_t item, struct t
         at += l->ir->buffer[i].words;
     }
     tg_lower_heights(l);
-    struct entry lane = entry_function(l, root), none = {0};
+    struct entry none = {0};
+    struct entry lane = root ? entry_function(l, root) : none;
     struct entry called = item ? entry_function(l, item) : none;
     head(l, t);
     tg_text_join(t, &l->functions);
     if (l->language == TG_IR_CUDA_C)
-        entry_cuda(t, lane);
+        entry_cuda(t, lane, called);
     else
         entry_c(l, t, lane, called);
     return t->error;
@@ -506,14 +528,15 @@ int tg_ir_lower(const struct tg_ir *ir, struct tg_ir_node root, const struct tg_
     const struct tg_ir_lower_options *o = options ? options : &none;
     if (o->language > TG_IR_CUDA_C)
         return refuse(error, -EINVAL, "there is no such language: C11 is 0 and CUDA C is 1");
-    if (o->item.id && o->language == TG_IR_CUDA_C)
-        return refuse(error, -EINVAL, "an item program is for C11 only");
-    int r = tg_ir_validate(ir, root, o->flags, error);
+    bool within = o->item.id && o->language == TG_IR_CUDA_C;
+    if (within && root.id)
+        return refuse(error, -EINVAL, "a unit of CUDA C has a loop or an item program, not both");
+    int r = within ? 0 : tg_ir_validate(ir, root, o->flags, error);
     if (!r && o->item.id)
         r = tg_ir_validate(ir, o->item, o->flags, error);
     if (r)
         return r;
-    struct tg_lower l = {.ir = ir, .language = o->language, .plain = o->plain};
+    struct tg_lower l = {.ir = ir, .language = o->language, .plain = o->plain, .within = within};
     struct tg_text t = {0};
     r = lower(&l, root.id, o->item.id, &t);
     if (r) {

@@ -50,6 +50,7 @@ struct tg_lower {
     const struct tg_ir *ir;
     uint32_t language;
     uint32_t plain;           /* as in the options */
+    bool within;              /* an item program in CUDA C, for another kernel */
     struct tg_text functions; /* those that are whole */
     struct tg_text *body;     /* of the function at work */
     uint32_t indent;

@@ -303,6 +303,21 @@ int tg_owner_signal(const struct tg_root *root, const struct tg_owner *owner, in
     return err;
 }
 
+int tg_owner_may_signal(const struct tg_root *root, const struct tg_owner *owner)
+{
+    struct tg_stat_line s;
+    int fd = -1;
+    if (!may_signal(owner->pid, SIGTERM))
+        return -EINVAL;
+    int err = open_owner(root, owner, &fd, &s);
+    if (err)
+        return err;
+    if (syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) < 0)
+        err = -errno;
+    close(fd);
+    return err;
+}
+
 int tg_child_signal(pid_t child, int sig)
 {
     if (!may_signal(child, sig))

@@ -56,6 +56,8 @@ int tg_owner_pidfd(const struct tg_root *root, const struct tg_owner *owner, int
  * process group and that group is not the caller's, the whole group is signalled. 0, -ESRCH, -EPERM, -errno.
  */
 int tg_owner_signal(const struct tg_root *root, const struct tg_owner *owner, int sig, bool group);
+/* Whether that could be done now: 0, or the same errors. Sends nothing. */
+int tg_owner_may_signal(const struct tg_root *root, const struct tg_owner *owner);
 
 /* Forwards a signal to the caller's own direct child that has not been reaped yet (its pid cannot have been
  * reused). Refuses pid <= 1, the caller itself and bad signals with -EINVAL; -ESRCH: no child of ours, or

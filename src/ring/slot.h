@@ -74,12 +74,11 @@ static inline void tg_slot_write_payload(struct tg_slot *slot, uint32_t opcode, 
 {
     /* P1 relaxed: ordered by S1, which follows; pairs with P2. */
     tg_store_relaxed_u32(&slot->opcode, opcode);
-    tg_store_relaxed_u32(&slot->tenant, tenant);
-    tg_store_relaxed_u32(&slot->priority, priority);
+    tg_store_relaxed_pair(&slot->tenant, tenant, priority);
     /* Most items have few arguments: all are cleared without a branch, then those are written. */
     TG_UNROLL
-    for (size_t i = 0; i < TG_ARGS_PER_SLOT; i++)
-        tg_store_relaxed_u32(&slot->args[i], 0);
+    for (size_t i = 0; i < TG_ARGS_PER_SLOT; i += 2)
+        tg_store_relaxed_pair(&slot->args[i], 0, 0);
     for (size_t i = 0; i < arg_count; i++)
         tg_store_relaxed_u32(&slot->args[i], args[i]);
 }
@@ -96,11 +95,10 @@ static inline void tg_slot_read_payload(const struct tg_slot *slot, struct tg_sl
 {
     /* P2 relaxed: ordered by S2, which came before; pairs with P1. */
     ret_payload->opcode = tg_load_relaxed_u32(&slot->opcode);
-    ret_payload->tenant = tg_load_relaxed_u32(&slot->tenant);
-    ret_payload->priority = tg_load_relaxed_u32(&slot->priority);
+    tg_load_relaxed_pair(&slot->tenant, &ret_payload->tenant, &ret_payload->priority);
     TG_UNROLL
-    for (size_t i = 0; i < TG_ARGS_PER_SLOT; i++)
-        ret_payload->args[i] = tg_load_relaxed_u32(&slot->args[i]);
+    for (size_t i = 0; i < TG_ARGS_PER_SLOT; i += 2)
+        tg_load_relaxed_pair(&slot->args[i], &ret_payload->args[i], &ret_payload->args[i + 1]);
 }
 
 /* Takes a PUBLISHED, YIELD or REQUEUE slot. True, and where it came from, for exactly one of all who try. */

@@ -274,6 +274,54 @@ static void u1_other_users_are_kept_out(void)
     CHECK_EQ(place_stop(&p, SIGTERM), 0);
 }
 
+static json_t *done_message(uint64_t ticket, int status)
+{
+    return json_pack("{s:s,s:I,s:i}", "op", "done", "ticket", (json_int_t)ticket, "status", status);
+}
+
+/* U1: nor does another user say how a command ended, however late. Here the ticket is root's, under a broker
+ * that is not. */
+static void u1_a_late_word_is_the_owners_alone(void)
+{
+    struct place p;
+    struct client c;
+    uint64_t ticket;
+    if (geteuid() != 0) {
+        fprintf(stderr, "  (skipped: it takes root to be two users)\n");
+        return;
+    }
+    place_make(&p);
+    p.run_as = NOBODY;
+    CHECK(chmod(p.dir, 0755) == 0 && chown(p.dir, NOBODY, NOBODY) == 0);
+    place_ready(&p, 2);
+    for (int turn = 0; turn < 2; turn++) {
+        pid_t roots = owner_make();
+        client_open(&c, &p);
+        CHECK_TEXT(admit(&c, "run", roots, 0, 1, &ticket), "HOLD");
+        owner_kill(roots);
+        EVENTUALLY(holders_of(&p) == 0); /* asking makes it write the row */
+        pid_t user = fork();
+        CHECK(user >= 0);
+        if (user == 0) {
+            CHECK(setuid(NOBODY) == 0);
+            struct client other;
+            client_open(&other, &p);
+            json_t *m = client_ask(&other, done_message(ticket, 7 << 8));
+            CHECK_TEXT(text_at(m, "error.code"), "denied");
+            _exit(0);
+        }
+        int status;
+        CHECK_EQ(waitpid(user, &status, 0), user);
+        CHECK_EQ(status, 0);
+        json_decref(client_ask(&c, done_message(ticket, 5 << 8)));
+        json_t *m = client_ask(&c, json_pack("{s:s,s:I}", "op", "why", "ticket", (json_int_t)ticket));
+        CHECK_EQ(number_at(m, "ended.exit"), 5);
+        json_decref(m);
+        client_close(&c);
+    }
+    CHECK_EQ(place_stop(&p, SIGTERM), 0);
+}
+
 /* L10: there is no memory for more connections: they are closed, not left standing, and once there is,
  * whoever comes is served. */
 static void l10_without_memory_a_connection_is_closed(void)
@@ -315,6 +363,7 @@ int main(void)
     RUN(u11_garbage_never_hurts);
     RUN(a_flood_starves_nobody);
     RUN(u1_other_users_are_kept_out);
+    RUN(u1_a_late_word_is_the_owners_alone);
     RUN(l10_without_memory_a_connection_is_closed);
     return 0;
 }

@@ -216,6 +216,71 @@ static void who_does_not_come_back_is_parked(void)
     place_stop(&p, SIGTERM);
 }
 
+/* As metrics has it: a short answer. */
+static bool are_parked(const struct place *p, int n)
+{
+    struct client c;
+    char line[40];
+    snprintf(line, sizeof(line), "\ntidegate_parked %d\n", n);
+    client_open(&c, p);
+    json_t *m = client_ask(&c, json_pack("{s:s}", "op", "metrics"));
+    bool found = strstr(text_at(m, "text"), line) != NULL;
+    json_decref(m);
+    client_close(&c);
+    return found;
+}
+
+/* Bytes that a process has written; -1 where the kernel does not tell. */
+static int64_t written_by(pid_t pid)
+{
+    char path[40];
+    char line[80];
+    int64_t n = -1;
+    snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof(line), f))
+        (void)sscanf(line, "wchar: %" SCNd64, &n);
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* Of a thousand nobody comes back: they are parked in one transaction, not in one each, which would be as
+ * many pages of the store and more. */
+static void many_who_do_not_come_back_are_one_transaction(void)
+{
+    enum { MANY = 1000 };
+    struct place p;
+    struct job h = {0};
+    struct client c[MANY / 100];
+    place_make(&p);
+    p.adopt = "100";
+    place_ready(&p, 1);
+    CHECK_TEXT(ask(&h, &p, "run", 0), "HOLD");
+    pid_t waits = owner_make();
+    for (int i = 0; i < MANY / 100; i++) {
+        client_open(&c[i], &p);
+        for (int k = 0; k < 100; k++) {
+            json_t *m = admit_message("wait-admit", waits, 0, 10, -1);
+            json_object_set_new(m, "step", json_integer(1 + i * 100 + k));
+            client_send(&c[i], m);
+        }
+        for (int k = 0; k < 100; k++)
+            CHECK_TEXT(next_state(&c[i]), "WAIT");
+    }
+    next_broker(&p);
+    EVENTUALLY(are_parked(&p, MANY));
+    int64_t bytes = written_by(p.broker);
+    fprintf(stderr, "  %" PRId64 " bytes\n", bytes);
+    CHECK(bytes < MANY * INT64_C(4096)); /* the answers to the test are among them */
+    for (int i = 0; i < MANY / 100; i++)
+        client_close(&c[i]);
+    owner_kill(waits);
+    EVENTUALLY(waiters_of(&p) == 0);
+    end(&h);
+    place_stop(&p, SIGTERM);
+}
+
 /* A grant that was committed but not acknowledged when the broker died: asked for again it stands, else it is
  * parked. */
 static void a_grant_on_its_way_is_not_lost_and_not_doubled(void)
@@ -481,6 +546,7 @@ int main(void)
     RUN(a1_a_broker_that_stood_still_still_waits_for_them);
     RUN(a1_the_limit_counts_from_the_last_that_came_back);
     RUN(who_does_not_come_back_is_parked);
+    RUN(many_who_do_not_come_back_are_one_transaction);
     RUN(a_grant_on_its_way_is_not_lost_and_not_doubled);
     RUN(l5_l7_l11_the_dead_are_not_adopted);
     RUN(l11_an_adopted_holder_can_be_released_and_cancelled);

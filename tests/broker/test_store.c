@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/store.h"
@@ -119,11 +120,13 @@ static void what_was_written_is_read_again(void)
     CHECK_EQ(tg_store_grant(s, c, true, a), 0);
     CHECK_EQ(tg_store_end(s, b, TG_OUTCOME_OWNER_DIED, -1), 0);
     struct tg_filled filled = {0};
-    CHECK_EQ(tg_store_fill_status(s, 2, 256, TG_OUTCOME_DONE, 70, &filled), 0);
+    CHECK_EQ(tg_store_fill_status(s, 2, b->uid + 1, 256, TG_OUTCOME_DONE, 70, &filled), -EPERM);
+    CHECK_EQ(filled.uid, b->uid);
+    CHECK_EQ(tg_store_fill_status(s, 2, b->uid, 256, TG_OUTCOME_DONE, 70, &filled), 0);
     CHECK(filled.found);
     CHECK_EQ(filled.peak_mb, 70);
     CHECK_EQ(filled.est_mb, b->est_mb);
-    CHECK_EQ(tg_store_fill_status(s, 2, 512, TG_OUTCOME_DONE, 99, &filled), 0);
+    CHECK_EQ(tg_store_fill_status(s, 2, 0, 512, TG_OUTCOME_DONE, 99, &filled), 0);
     CHECK(!filled.found && filled.peak_mb == 0);
     CHECK_EQ(tg_store_config_set(s, "slots", "4"), 0);
     tg_store_close(s);
@@ -393,6 +396,21 @@ static void a8_killed_writers_lose_nothing(void)
     CHECK(committed > 20);
 }
 
+/* Processor time of this thread: what a step takes on a machine that does nothing else. */
+static uint64_t cpu_ms(void)
+{
+    struct timespec t;
+    CHECK_EQ(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* P8: no step of it takes 50 ms. */
 static void p8_a_long_history_shrinks_in_steps(void)
 {
     struct place p;
@@ -405,22 +423,39 @@ static void p8_a_long_history_shrinks_in_steps(void)
     struct tg_store *s = must_open(p.store, &r);
     uint64_t id = tg_store_next_id(s);
     CHECK_EQ(id, 100011);
-    int slow =
-        0; /* now and then the disk itself takes long, and where others keep the machine busy, all does */
-    for (int i = 0; i < 30; i++, id++) {
+    enum { STEPS = 30, BATCH = 64 };
+    uint64_t wall[STEPS];
+    for (int i = 0; i < STEPS; i++, id++) {
         struct tg_ticket *t = ticket(id);
         uint64_t asked = now_ms();
         CHECK_EQ(tg_store_insert(s, t), 0);
         uint64_t begin = now_ms();
+        uint64_t cpu = cpu_ms();
         CHECK_EQ(tg_store_end(s, t, TG_OUTCOME_DONE, 0), 0);
-        slow += now_ms() - begin >= 50 + 4 * (begin - asked);
+        CHECK(cpu_ms() - cpu < 50); /* each of them */
+        uint64_t took = now_ms() - begin, other = 4 * (begin - asked);
+        wall[i] = took > other ? took - other : 0;
         tg_ticket_free(t);
     }
-    CHECK(slow <= 10);
+    /* The time that passes has other work and the disk in it, which takes long now and then. */
+    qsort(wall, STEPS, sizeof(wall[0]), compare);
+    CHECK(wall[STEPS / 2] < 50);
+    /* The ends of a busy moment, which share a transaction. */
+    static struct tg_store_ending endings[BATCH];
+    for (int i = 0; i < BATCH; i++, id++) {
+        struct tg_ticket *t = ticket(id);
+        CHECK_EQ(tg_store_insert(s, t), 0);
+        endings[i] = (struct tg_store_ending){.ticket = t, .outcome = TG_OUTCOME_DONE};
+    }
+    uint64_t cpu = cpu_ms();
+    CHECK_EQ(tg_store_ends(s, endings, BATCH), 0);
+    CHECK(cpu_ms() - cpu < 50);
+    for (int i = 0; i < BATCH; i++)
+        tg_ticket_free((struct tg_ticket *)(uintptr_t)endings[i].ticket);
     tg_store_close(s);
     int64_t rows = ask(p.store, "SELECT count(*) FROM history");
     CHECK(rows <= TG_HISTORY_ROWS && rows >= TG_HISTORY_ROWS - 2);
-    CHECK_EQ(ask(p.store, "SELECT max(id) FROM history"), 100040);
+    CHECK_EQ(ask(p.store, "SELECT max(id) FROM history"), 100040 + BATCH);
 }
 
 static void links_are_refused(void)

@@ -4,8 +4,10 @@
 HERE=$(cd "$(dirname "$0")" && pwd)
 SOURCE=$HERE/../../src
 . "$(dirname "$0")/lib.sh"
-BROKER=$BUILD/tidegate-broker
-"$BROKER" --help | grep -q fault-point || { echo "SKIPPED: built without TG_FAULT_POINTS" >&2; exit 77; }
+INSTALLED=$TG
+TG=$BUILD/tidegate-armed
+BROKER=$BUILD/tidegate-broker-armed
+[ -x "$BROKER" ] || { echo "SKIPPED: built without TG_FAULT_POINTS" >&2; exit 77; }
 use_slots 1
 
 # A job notes that it ran, and whether another was inside the one slot at the same time.
@@ -137,7 +139,7 @@ a8_the_broker_killed_at_each_point_of_its_start() {
 a8_client_and_wrapper_killed_at_each_point() {
   local point busy pids n code victim
   for point in client.connected client.asked client.answered client.decided client.before-exec \
-    wrapper.forked wrapper.ended wrapper.told; do
+    wrapper.forked wrapper.ended wrapper.kept wrapper.told; do
     COVERED+=("$point")
     for busy in no yes; do
       : >ran
@@ -160,7 +162,7 @@ a8_client_and_wrapper_killed_at_each_point() {
       [ "$(ran victim)" -le 1 ] || fail "$point: the victim ran twice"
       case $point in
       client.*) [ "$(ran victim)" = 0 ] || fail "$point: the victim ran without its client" ;;
-      wrapper.ended | wrapper.told) [ "$(ran victim)" = 1 ] || fail "$point: the victim did not run" ;;
+      wrapper.ended | wrapper.kept | wrapper.told) [ "$(ran victim)" = 1 ] || fail "$point: the victim did not run" ;;
       esac
       nothing_went_wrong $point
     done
@@ -198,6 +200,16 @@ a_point_is_named_well_or_refused() {
   TIDEGATE_FAULT_POINT=no.such.point exits 0 "$TG" run -q -m 10 -- true
 }
 
+# What is installed is another executable: nobody's environment kills it.
+what_is_installed_cannot_be_armed() {
+  TIDEGATE_FAULT_POINT=client.connected exits 0 "$INSTALLED" run -q -m 10 -- true
+  TIDEGATE_FAULT_POINT=x:0 exits 0 "$INSTALLED" status
+  exits 2 "$BUILD/tidegate-broker" --runtime-dir /x --state-dir /x --fault-point end.before
+  exits 0 "$BUILD/tidegate-broker" --help
+  grep -q fault out && fail "it speaks of faults: $(cat out)"
+  return 0
+}
+
 # A point that is new in the source and in no row.
 every_point_of_the_source_was_gone_over() {
   grep -rhoE --include='*.c' 'tg_fault_point\("[^"]*"\)' "$SOURCE" | sed 's/.*("//; s/").*//' | sort -u >named
@@ -214,5 +226,6 @@ row a8_the_broker_killed_at_each_point_of_its_start
 row a8_client_and_wrapper_killed_at_each_point
 row a8_wait_admit_killed_at_each_point
 row l1_the_command_killed_by_itself
+row what_is_installed_cannot_be_armed
 row every_point_of_the_source_was_gone_over
 exit 0

@@ -34,6 +34,34 @@ static void says_the_same(const struct tg_admit_ask *ask)
     tg_frames_done(&in);
 }
 
+static void done_says_the_same(void)
+{
+    struct tg_done done = {.ticket = 1, .peak_mb = 3};
+    for (int i = 0; i < 64; i++) {
+        uint8_t bytes[TG_PLAIN_BYTES];
+        struct tg_frames in = {.max_bytes = TG_REQUEST_MAX_BYTES};
+        json_t *plain = NULL;
+        done.ticket = i % 2 ? INT64_MAX : 17;
+        done.status = i % 2 ? INT32_MAX : 0;
+        done.left_known = i & 2;
+        done.left = i & 4;
+        done.oom = i & 8;
+        done.kept = i & 16;
+        done.quiet = i & 32;
+        size_t n = tg_plain_done(&done, "/home/u/store.db", bytes);
+        CHECK(n > 0);
+        CHECK_EQ(tg_frames_feed(&in, bytes, n), 0);
+        CHECK_EQ(tg_frames_next(&in, &plain), 1);
+        json_t *general = tg_done_message(&done);
+        CHECK(general && json_object_set_new(general, "store", json_string("/home/u/store.db")) == 0);
+        CHECK(json_equal(plain, general));
+        json_decref(plain);
+        json_decref(general);
+        tg_frames_done(&in);
+        CHECK_EQ(tg_plain_done(&done, "/home/\xff/store.db", bytes), 0);
+    }
+}
+
 static void both_say_the_same(void)
 {
     struct tg_admit_ask a = usual;
@@ -98,6 +126,7 @@ static void what_is_not_plain_is_left_to_the_general_way(void)
 int main(void)
 {
     RUN(both_say_the_same);
+    RUN(done_says_the_same);
     RUN(what_is_not_plain_is_left_to_the_general_way);
     return 0;
 }

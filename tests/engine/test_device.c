@@ -1,32 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What only an engine on a device has: opcodes of a device image, why it cannot be opened. Skips (77) without
  * a device; TG_TEST_BACKEND names one. */
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "engine_test.h"
+
+#include "engine/device.h"
 
 #define OP_DEVICE_ADD 0x101u
 #define OP_DEVICE_FAIL 0x102u
 #define OP_DEVICE_AGAIN 0x103u
 #define OP_DEVICE_WARP 0x104u
+#define OP_DEVICE_SPIN 0x100u
+#define OP_DEVICE_BLOCK 0x106u
+#define OP_DEVICE_UNTIL 0x107u
+#define OP_DEVICE_WILD 0x108u
 #define OP_DEVICE_NONE 0x1FFu
 
 #ifdef TG_TEST_IMAGE
 extern const unsigned char tg_test_image[], tg_test_image_end[];
 #endif
 
-static struct tg_engine *open_with_image(uint32_t slots)
+static int on_the_card(void)
+{
+    return strncmp(test_backend(), "cuda", 4) == 0;
+}
+
+static struct tg_engine_options image_options(uint32_t slots)
 {
     struct tg_engine_options o = test_options(slots, 1);
 #ifdef TG_TEST_IMAGE
     o.device_image = tg_test_image;
     o.device_image_bytes = (size_t)(tg_test_image_end - tg_test_image);
 #endif
-    struct tg_engine *e = test_open(&o);
+    return o;
+}
+
+static void register_all(struct tg_engine *e)
+{
     for (uint32_t op = OP_DEVICE_ADD; op <= OP_DEVICE_AGAIN; op++)
         CHECK_EQ(tg_engine_register_device(e, op, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_WARP, TG_DEVICE_WARP), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_SPIN, TG_DEVICE_WARP), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_WILD, TG_DEVICE_LANE), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_UNTIL, TG_DEVICE_WARP), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_BLOCK, TG_DEVICE_BLOCK), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_NONE, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, 3, TG_DEVICE_LANE), -EINVAL);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_ADD, (enum tg_device_shape)2), -EINVAL);
+}
+
+static struct tg_engine *open_with_image(uint32_t slots)
+{
+    struct tg_engine_options o = image_options(slots);
+    struct tg_engine *e = test_open(&o);
+    register_all(e);
     return e;
 }
 
@@ -110,6 +141,110 @@ static void items_of_warps_share_the_workers(void)
     test_close(e);
 }
 
+/* An item of a whole block: all of its lanes, which meet, and what each wrote is seen by the host. */
+static void items_of_blocks_run_on_all_lanes(void)
+{
+    struct tg_engine *e = open_with_image(64);
+    struct tg_item t;
+    for (uint32_t i = 0; i < 20; i++) {
+        CHECK_EQ(run(e, OP_DEVICE_BLOCK, 20 + 2 * i, 0, &t), 0);
+        CHECK_EQ(test_word(e, 160 + 20 + 2 * i), 2 * TG_BLOCK_LANES);
+        CHECK_EQ(test_word(e, 160 + 21 + 2 * i), 0);
+    }
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    test_close(e);
+}
+
+/* E3: neither small items, more of them than workers, keep an item of a block from starting, nor the other
+ * way round, at whatever levels; and a block that is kept for an item that goes away serves the others again.
+ */
+#define ITEMS 15u
+static void e3_blocks_and_small_items_share_the_workers(void)
+{
+    struct tg_engine *e = open_with_image(2000);
+    const uint32_t stop = 5, counter = 14, block_args[1] = {16}, stop_args[1] = {stop},
+                   count_args[2] = {counter, 1};
+    struct tg_item blocks[ITEMS], small[ITEMS], gone;
+    for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++)
+        for (uint32_t i = 0; i < 20; i++)
+            CHECK_EQ(tg_engine_submit(e, 0, level, OP_DEVICE_UNTIL, stop_args, 1, NULL), 0);
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        CHECK_EQ(tg_engine_submit(e, 0, i % 5, OP_DEVICE_BLOCK, block_args, 1, &blocks[i]), 0);
+        CHECK_EQ(tg_engine_submit(e, 4, 4 - i % 5, OP_DEVICE_ADD, count_args, 2, &small[i]), 0);
+    }
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        CHECK_EQ(tg_engine_wait(e, &blocks[i], LIMIT), 0);
+        CHECK_EQ(tg_engine_wait(e, &small[i], LIMIT), 0);
+    }
+    CHECK_EQ(test_word(e, 160 + 16), ITEMS * 2 * TG_BLOCK_LANES);
+    CHECK_EQ(test_word(e, 160 + counter), ITEMS);
+    /* Kept, and given up: the tenant is switched off, the item is cancelled. */
+    for (uint32_t i = 0; i < 10; i++) {
+        CHECK_EQ(tg_engine_submit(e, 7, i % 5, OP_DEVICE_BLOCK, block_args, 1, &gone), 0);
+        CHECK_EQ(tg_engine_set_tenant(e, 7, 0), 0);
+        int r = tg_engine_cancel(e, &gone);
+        CHECK(r == 0 || r == -EBUSY || r == -EALREADY);
+        CHECK_EQ(run(e, OP_DEVICE_ADD, counter, 1, &gone), 0);
+        CHECK_EQ(tg_engine_set_tenant(e, 7, 1), 0);
+    }
+    CHECK_EQ(test_word(e, 160 + counter), ITEMS + 10);
+    CHECK_EQ(tg_engine_observable_store(e, stop, 1), 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    /* A flood of blocks with small items below it. */
+    uint32_t before = test_word(e, 160 + 16);
+    for (uint32_t i = 0; i < 60; i++)
+        CHECK_EQ(tg_engine_submit(e, 0, 0, OP_DEVICE_BLOCK, block_args, 1, NULL), 0);
+    for (uint32_t i = 0; i < ITEMS; i++)
+        CHECK_EQ(tg_engine_submit(e, 1, 3 + i % 2, OP_DEVICE_ADD, count_args, 2, &small[i]), 0);
+    for (uint32_t i = 0; i < ITEMS; i++)
+        CHECK_EQ(tg_engine_wait(e, &small[i], LIMIT), 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    CHECK_EQ(test_word(e, 160 + 16), before + 60 * 2 * TG_BLOCK_LANES);
+    test_close(e);
+}
+
+/* A body that does not return in time ends the engine: it is a FAULT with its reason, what waited is handed
+ * back, and the report names what ran. One that is REQUEUEd again and again does return. */
+static void a_body_past_its_limit_ends_the_engine(void)
+{
+    struct tg_engine_options o = image_options(64);
+    o.device_body_limit_ms = 3;
+    struct tg_engine *e = NULL;
+    CHECK_EQ(tg_engine_open(&o, &e), -EINVAL);
+    o.device_body_limit_ms = 1500;
+    e = test_open(&o);
+    register_all(e);
+    const uint32_t until[1] = {5}, stop[2] = {5, 1}, seconds[2] = {0, 6};
+    struct tg_item again, stuck, waits, found[4];
+    struct tg_fault f;
+    struct tg_device_report report;
+    CHECK_EQ(tg_engine_submit(e, 0, 2, OP_DEVICE_UNTIL, until, 1, &again), 0);
+    CHECK_EQ(tg_engine_wait(e, &again, 2 * SECOND), -ETIMEDOUT);
+    CHECK_EQ(run(e, OP_DEVICE_ADD, stop[0], stop[1], &stuck), 0);
+    CHECK_EQ(tg_engine_wait(e, &again, LIMIT), 0);
+    CHECK_EQ(tg_engine_device_report(e, &report, NULL, 0), 0);
+    CHECK(report.state == TG_DEVICE_RUNS && report.in_flight == 0);
+    CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
+    CHECK_EQ(tg_engine_submit(e, 3, 2, TG_OP_NOP, NULL, 0, &waits), 0);
+    CHECK_EQ(tg_engine_submit(e, 0, 2, OP_DEVICE_SPIN, seconds, 2, &stuck), 0);
+    CHECK_EQ(tg_engine_wait(e, &stuck, LIMIT), -EIO);
+    CHECK_EQ(tg_engine_fault(e, &stuck, &f), 0);
+    CHECK_EQ(f.reason, TG_FAULT_TIMEOUT);
+    CHECK(strstr(tg_fault_text(f.reason), "limit"));
+    CHECK_EQ(tg_engine_wait(e, &waits, LIMIT), -ECANCELED);
+    int r = 0;
+    for (uint64_t end = tg_clock_mono_ns() + LIMIT; r != -ESHUTDOWN && tg_clock_mono_ns() < end;)
+        r = tg_engine_submit(e, 0, 2, TG_OP_NOP, NULL, 0, NULL);
+    CHECK_EQ(r, -ESHUTDOWN);
+    CHECK_EQ(tg_engine_device_report(e, &report, found, 4), 0);
+    CHECK_EQ(report.state, TG_DEVICE_OVERRAN);
+    CHECK_EQ(report.in_flight, 1);
+    CHECK(found[0].slot == stuck.slot && found[0].generation == stuck.generation);
+    struct tg_drain_report drained;
+    CHECK_EQ(tg_engine_close(e, LIMIT, &drained), 0);
+    CHECK(drained.faults == 1 && drained.handed_back >= 1);
+}
+
 static void what_a_device_has_not_is_refused(void)
 {
     struct tg_engine_options o = test_options(64, 1);
@@ -120,6 +255,24 @@ static void what_a_device_has_not_is_refused(void)
     o.flags = 0;
     o.foreign_slots[1] = 3;
     CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
+    o.foreign_slots[1] = 0;
+    /* Buffers of the caller, each alone. */
+    static TG_ALIGNED(64) uint32_t ring[64 * TG_SLOT_WORDS], control[TG_CONTROL_MIN_WORDS + 8], log[9];
+    size_t bytes;
+    CHECK_EQ(tg_encode_control(false, 29, 8, control, sizeof(control), &bytes), 0);
+    o.ring = ring;
+    o.ring_bytes = sizeof(ring);
+    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
+    CHECK(strstr(tg_engine_open_reason(), "own buffers"));
+    o.ring = NULL;
+    o.control = control;
+    o.control_bytes = bytes;
+    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
+    o.control = NULL;
+    o.log = log;
+    o.log_bytes = sizeof(log);
+    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
+    CHECK(strstr(tg_engine_open_reason(), "own buffers"));
 }
 
 static void what_cannot_be_opened_says_why(void)
@@ -134,8 +287,170 @@ static void what_cannot_be_opened_says_why(void)
     CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
 }
 
-int main(void)
+/* No level's latencies are lost to the items of another, of however many in a row. */
+static void each_level_has_its_latencies(void)
 {
+    struct tg_engine *e = open_with_image(1000);
+    static struct tg_batch_item items[100];
+    struct tg_engine_stats s;
+    for (uint32_t i = 0; i < 100; i++)
+        items[i].opcode = TG_OP_NOP;
+    for (uint32_t i = 0; i < 102; i++) {
+        uint32_t level = i < 2 ? 3 + i : 0; /* few at LOW and IDLE, then 10,000 at CRITICAL */
+        while (tg_engine_submit_many(e, level, level, items, 100, NULL) == -EAGAIN)
+            CHECK_EQ(tg_engine_wait_space(e, level, LIMIT), 0);
+    }
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    tg_engine_stats(e, &s);
+    CHECK(s.level[3].latency.count == 100 && s.level[4].latency.count == 100);
+    CHECK(s.level[0].latency.count >= 4096 && s.level[0].latency.count <= 10000);
+    CHECK(s.level[3].latency.p50_ns > 0);
+    test_close(e);
+}
+
+/* Two engines on one device share it: each has its blocks. One that does not fit is refused, and says so. */
+static void two_engines_share_a_device(void)
+{
+    struct tg_engine_options o = image_options(64);
+    struct tg_engine *e[2], *none = NULL;
+    struct tg_item t;
+    o.device_blocks = 2;
+    for (int i = 0; i < 2; i++) {
+        e[i] = test_open(&o);
+        register_all(e[i]);
+    }
+    for (uint32_t i = 0; i < 20; i++)
+        for (uint32_t k = 0; k < 2; k++)
+            CHECK_EQ(run(e[k], OP_DEVICE_ADD, 7, 1 + k, &t), 0);
+    CHECK(test_word(e[0], 167) == 20 && test_word(e[1], 167) == 40);
+    if (on_the_card()) {
+        o.device_blocks = 512;
+        int r = tg_engine_open(&o, &none);
+        fprintf(stderr, "  512 blocks beside them: %d (%s)\n", r, tg_engine_open_reason());
+        CHECK(r != 0 && strlen(tg_engine_open_reason()) > 0);
+    }
+    test_close(e[0]);
+    CHECK_EQ(run(e[1], OP_DEVICE_ADD, 7, 2, &t), 0);
+    test_close(e[1]);
+}
+
+/* ---- On the card: faults --------------------------------------------------------------------------------
+ */
+
+static int works(struct tg_engine *e)
+{
+    struct tg_item t;
+    int r = run(e, OP_DEVICE_ADD, 7, 1, &t);
+    return r == 0 && test_word(e, 167) == 1;
+}
+
+/* Opens an engine with these options, and lets a body of it store to nobody's memory. */
+static void fault(struct tg_engine_options o)
+{
+    struct tg_engine *e = test_open(&o);
+    const uint32_t spin[2] = {0, 2};
+    struct tg_item wild, beside, waits, found[4];
+    struct tg_device_report report;
+    struct tg_fault f;
+    register_all(e);
+    CHECK(works(e));
+    CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
+    CHECK_EQ(tg_engine_submit(e, 3, 2, TG_OP_NOP, NULL, 0, &waits), 0);
+    CHECK_EQ(tg_engine_submit(e, 0, 2, OP_DEVICE_SPIN, spin, 2, &beside), 0);
+    CHECK_EQ(tg_engine_wait(e, &beside, SECOND / 10), -ETIMEDOUT);
+    CHECK_EQ(tg_engine_submit(e, 0, 2, OP_DEVICE_WILD, NULL, 0, &wild), 0);
+    CHECK_EQ(tg_engine_wait(e, &wild, LIMIT), -EIO);
+    CHECK_EQ(tg_engine_fault(e, &wild, &f), 0);
+    CHECK_EQ(f.reason, TG_FAULT_DEVICE);
+    CHECK_EQ(tg_engine_wait(e, &beside, LIMIT), -EIO);
+    CHECK_EQ(tg_engine_wait(e, &waits, LIMIT), -ECANCELED);
+    CHECK_EQ(tg_engine_submit(e, 0, 2, TG_OP_NOP, NULL, 0, NULL), -ESHUTDOWN);
+    CHECK_EQ(tg_engine_device_report(e, &report, found, 4), 0);
+    fprintf(stderr, "  %d %s, %u in flight\n", report.error, report.text, report.in_flight);
+    CHECK_EQ(report.state, TG_DEVICE_FAULTED);
+    CHECK(report.error > 0 && report.text[0] && report.in_flight == 2);
+    test_close(e);
+}
+
+/* What works after a fault depends on CUDA; what does not is said. */
+static int reopens(const struct tg_engine_options *o)
+{
+    struct tg_engine *e = NULL;
+    int r = tg_engine_open(o, &e);
+    fprintf(stderr, "  opened again: %d (%s)\n", r, tg_engine_open_reason());
+    if (r) {
+        CHECK_EQ(r, -ENOTRECOVERABLE);
+        CHECK(strstr(tg_engine_open_reason(), "another process"));
+        return 0;
+    }
+    register_all(e);
+    CHECK(works(e));
+    test_close(e);
+    return 1;
+}
+
+typedef int (*context_create)(void **, unsigned, int);
+typedef int (*context_call)(void *);
+
+/* In a context of the caller's own; after a fault it is destroyed, and another is made. */
+static void an_engine_in_a_context_of_the_callers(void)
+{
+    struct tg_engine_options o = image_options(64);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *create, *destroy, *ignored;
+    context_create new_context;
+    context_call end_context, pop;
+    CHECK(driver);
+    create = dlsym(driver, "cuCtxCreate_v2");
+    destroy = dlsym(driver, "cuCtxDestroy_v2");
+    ignored = dlsym(driver, "cuCtxPopCurrent_v2");
+    memcpy(&new_context, &create, sizeof(create));
+    memcpy(&end_context, &destroy, sizeof(destroy));
+    memcpy(&pop, &ignored, sizeof(ignored));
+    o.device_blocks = 2;
+    CHECK_EQ(new_context(&o.device_context, 0, 0), 0);
+    pop(&ignored);
+    fault(o);
+    CHECK_EQ(reopens(&o), 0);
+    end_context(o.device_context);
+    if (new_context(&o.device_context, 0, 0) != 0) {
+        fprintf(stderr, "  no new context after a fault\n");
+        return;
+    }
+    pop(&ignored);
+    reopens(&o);
+    end_context(o.device_context);
+}
+
+/* In the primary context; then a process of its own works whatever CUDA keeps in this one. */
+static void after_a_fault_a_child_process_works(void)
+{
+    struct tg_engine_options o = image_options(64);
+    o.device_blocks = 2;
+    fault(o);
+    reopens(&o);
+    char name[] = "test_engine_device", word[] = "child", *argv[] = {name, word, NULL};
+    pid_t child;
+    int status = 0;
+    CHECK_EQ(posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static int child(void)
+{
+    struct tg_engine_options o = image_options(64);
+    o.device_blocks = 2;
+    struct tg_engine *e = test_open(&o);
+    register_all(e);
+    CHECK(works(e));
+    test_close(e);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "child") == 0)
+        return child();
     RUN(what_cannot_be_opened_says_why);
     if (!test_backend()) {
         fprintf(stderr, "SKIPPED: TG_TEST_BACKEND names no device\n");
@@ -145,5 +460,14 @@ int main(void)
     RUN(opcodes_of_the_image_run_and_fault);
     RUN(e5_fences_count_items_of_workers);
     RUN(items_of_warps_share_the_workers);
+    RUN(items_of_blocks_run_on_all_lanes);
+    RUN(e3_blocks_and_small_items_share_the_workers);
+    RUN(each_level_has_its_latencies);
+    RUN(two_engines_share_a_device);
+    RUN(a_body_past_its_limit_ends_the_engine);
+    if (on_the_card()) {
+        RUN(an_engine_in_a_context_of_the_callers);
+        RUN(after_a_fault_a_child_process_works);
+    }
     return 0;
 }

@@ -97,7 +97,7 @@ static void the_way_of_finding_work_is_the_one_asked_for(void)
     uint32_t cell;
     CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
     CHECK_EQ(tg_engine_submit(e, 3, 2, TG_OP_NOP, NULL, 0, &t), 0);
-    CHECK_EQ(tg_index_peek(tg_queue(e, 2, 3), &cell), test_flags == 0);
+    CHECK_EQ(tg_index_peek(tg_queue(e, 0, 2, 3), &cell), test_flags == 0);
     CHECK_EQ(tg_engine_set_tenant(e, 3, 1), 0);
     CHECK_EQ(tg_engine_wait(e, &t, LIMIT), 0);
     test_close(e);

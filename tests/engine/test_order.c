@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * E2, E3, E4: who runs next, seen from outside: one worker stands at a gate while the work is published, and
  * what it then runs is written down. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/clock.h"
 #include "engine_test.h"
 
 static void e2_most_urgent_first_and_fifo_within(void)
@@ -153,12 +157,65 @@ static void e4_never_yields_when_nobody_else_waits(void)
     test_close(e);
 }
 
+enum { EACH = 400 };
+struct submitter {
+    struct tg_engine *engine;
+    uint32_t first;
+};
+
+static void *submits(void *submitter)
+{
+    const struct submitter *s = submitter;
+    for (uint32_t i = 0; i < EACH; i++)
+        note_submit(s->engine, 0, TG_PRIORITY_NORMAL, s->first + i);
+    return NULL;
+}
+
+/* Two threads submit at one level for one tenant, one after the other: the items of each start in its order,
+ * and the second does not wait until all of the first are through. One of two workers stands at a gate, so
+ * that the notes are in the order of the starts. */
+static void each_thread_in_its_order_and_none_behind_another(void)
+{
+    if (test_flags || test_backend())
+        return; /* no order within a level; one queue a level */
+    struct tg_engine *e = test_engine(8000, 2);
+    struct gate stays, opens;
+    struct notes n;
+    notes_start(&n, e, 2 * EACH);
+    gate_close(&stays, e, 0);
+    gate_close(&opens, e, 0);
+    for (uint32_t t = 0; t < 2; t++) {
+        struct submitter s = {e, t * EACH};
+        pthread_t thread;
+        CHECK_EQ(pthread_create(&thread, NULL, submits, &s), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+    }
+    gate_open(&opens);
+    uint64_t until = tg_clock_mono_ns() + LIMIT;
+    while (tg_load_acquire_u32(&n.count) < 2 * EACH && tg_clock_mono_ns() < until)
+        sched_yield();
+    CHECK_EQ(n.count, 2 * EACH);
+    gate_open(&stays);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    uint32_t next[2] = {0, 0}, first[2] = {0, 0};
+    for (uint32_t i = 0; i < 2 * EACH; i++) {
+        uint32_t number = n.note[i] & 0xFFFF, t = number / EACH;
+        CHECK_EQ(number % EACH, next[t]);
+        if (next[t]++ == 0)
+            first[t] = i;
+    }
+    CHECK(first[0] < EACH / 2 && first[1] < EACH / 2);
+    free(n.note);
+    test_close(e);
+}
+
 static void cases(void)
 {
     RUN(e2_most_urgent_first_and_fifo_within);
     RUN(e3_low_not_starved_under_normal);
     RUN(e3_only_critical_and_high_does_not_stall);
     RUN(e3_bound_holds_for_every_flood);
+    RUN(each_thread_in_its_order_and_none_behind_another);
     RUN(words_tell_claims_by_level);
     RUN(e4_backlogged_tenants_share_evenly_at_100_to_1);
     RUN(e4_never_yields_when_nobody_else_waits);

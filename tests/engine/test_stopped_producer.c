@@ -15,10 +15,11 @@ static void a_stopped_producer_hides_its_own_queue_only(void)
     struct tg_engine *e = test_engine(320, 2);
     struct tg_engine_stats s;
     struct tg_item behind[3], beside;
-    struct tg_index *q = tg_queue(e, LEVEL, TENANT);
+    uint32_t shard = tg_submitter_shard(e); /* this thread is the one that stopped, and submits on */
+    struct tg_index *q = tg_queue(e, shard, LEVEL, TENANT);
     uint32_t slot;
     /* What tg_engine_submit did when it was stopped: a slot, a place, no entry. */
-    CHECK(tg_free_pop(e->level[LEVEL].free, &slot, &(const struct tg_index *){NULL}));
+    CHECK(tg_free_pop(&e->level[LEVEL].free[shard], &slot, &(const struct tg_index *){NULL}));
     uint64_t place = tg_index_reserve_mp(q, 1);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(tg_engine_submit(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind[i]), 0);
@@ -46,7 +47,7 @@ static void a_stopped_producer_hides_its_own_queue_only(void)
     CHECK_EQ(tg_engine_drain(e, SECOND / 20, NULL), -ETIMEDOUT);
     /* It goes on. (Its slot holds no item here: an entry without work, as of a cancelled one.) */
     tg_index_fill(q, place, slot);
-    tg_ready_set(e, LEVEL, TENANT);
+    tg_ready_set(e, shard, LEVEL, TENANT);
     tg_wake_one(e);
     struct tg_drain_report report;
     CHECK_EQ(tg_engine_drain(e, LIMIT, &report), 0);
@@ -62,14 +63,15 @@ static void it_goes_on_and_everything_runs(void)
 {
     struct tg_engine *e = test_engine(320, 2);
     struct tg_item behind;
-    struct tg_index *q = tg_queue(e, LEVEL, TENANT);
+    uint32_t shard = tg_submitter_shard(e); /* this thread is the one that stopped, and submits on */
+    struct tg_index *q = tg_queue(e, shard, LEVEL, TENANT);
     uint32_t slot;
-    CHECK(tg_free_pop(e->level[LEVEL].free, &slot, &(const struct tg_index *){NULL}));
+    CHECK(tg_free_pop(&e->level[LEVEL].free[shard], &slot, &(const struct tg_index *){NULL}));
     uint64_t place = tg_index_reserve_mp(q, 1);
     CHECK_EQ(tg_engine_submit(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind), 0);
     CHECK_EQ(tg_engine_wait(e, &behind, SECOND / 50), -ETIMEDOUT);
     tg_index_fill(q, place, slot);
-    tg_ready_set(e, LEVEL, TENANT);
+    tg_ready_set(e, shard, LEVEL, TENANT);
     tg_wake_one(e);
     CHECK_EQ(tg_engine_wait(e, &behind, LIMIT), 0);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);

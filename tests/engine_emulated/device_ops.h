@@ -7,12 +7,17 @@
 
 #include "engine/device_op.h"
 
-#define OP_DEVICE_SPIN 0x100u  /* a0: ns */
+#define OP_DEVICE_SPIN 0x100u  /* a0: ns, a1: seconds */
 #define OP_DEVICE_ADD 0x101u   /* observable a0 += a1 */
 #define OP_DEVICE_FAIL 0x102u  /* returns a0 as it is */
 #define OP_DEVICE_AGAIN 0x103u /* observable a0 counts its runs; ends with run a1 */
 #define OP_DEVICE_WARP 0x104u  /* a whole warp: lane i adds 1 to observable a0 */
 #define OP_DEVICE_EMPTY 0x105u
+/* A whole block: each lane adds 1 to observable a0, twice; a0 + 1 counts who saw less than all the first
+ * time. */
+#define OP_DEVICE_BLOCK 0x106u
+#define OP_DEVICE_WILD 0x108u  /* stores to nobody's memory: on the card only */
+#define OP_DEVICE_UNTIL 0x107u /* again and again until observable a0 is not 0 */
 
 TG_DEVICE int tg_device_run(struct tg_device_op *op)
 {
@@ -21,7 +26,7 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
     case OP_DEVICE_EMPTY:
         return TG_OP_FINISHED;
     case OP_DEVICE_SPIN: {
-        uint64_t end = tg_device_ns() + op->args[0];
+        uint64_t end = tg_device_ns() + op->args[0] + op->args[1] * UINT64_C(1000000000);
         while (tg_device_ns() < end)
             ;
         return TG_OP_FINISHED;
@@ -36,6 +41,24 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
         return before + 1 >= op->args[1] ? TG_OP_FINISHED : TG_OP_REQUEUE;
     case OP_DEVICE_WARP:
         return tg_device_add(op, op->args[0], 1, &before) ? TG_OP_FINISHED : -14;
+    case OP_DEVICE_BLOCK: {
+        uint32_t seen = 0;
+        tg_device_add(op, op->args[0], 1, &before);
+        tg_device_block_sync();
+        tg_device_load(op, op->args[0], &seen);
+        if (seen < TG_BLOCK_LANES)
+            tg_device_add(op, op->args[0] + 1, 1, &before);
+        tg_device_block_sync();
+        tg_device_add(op, op->args[0], 1, &before);
+        return TG_OP_FINISHED;
+    }
+#ifdef __CUDACC__
+    case OP_DEVICE_WILD:
+        *(volatile uint32_t *)(uintptr_t)(UINT64_C(1) << 46) = 1;
+        return TG_OP_FINISHED;
+#endif
+    case OP_DEVICE_UNTIL:
+        return tg_device_load(op, op->args[0], &before) && before ? TG_OP_FINISHED : TG_OP_REQUEUE;
     default:
         return TG_DEVICE_UNKNOWN;
     }

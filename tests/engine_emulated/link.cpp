@@ -34,9 +34,11 @@ struct tg_link_face { // the fields of struct tg_link (device_host.h is C)
     void *(*host_memory)(void *, size_t);
     void *(*device_memory)(void *, size_t);
     int (*upload)(void *, void *, const void *, size_t);
+    void *(*adopt)(void *, void *, size_t);
     uint32_t (*workers)(void *, uint32_t);
     int (*start)(void *, struct tg_device_params *);
     int (*look)(void *);
+    int (*error)(void *, char *, size_t);
     void (*close)(void *);
 };
 }
@@ -44,14 +46,15 @@ struct tg_link_face { // the fields of struct tg_link (device_host.h is C)
 namespace
 {
 
-constexpr uint32_t worker_warps = 2;
+constexpr uint32_t block_warps = TG_BLOCK_WARPS, most_blocks = 2;
 
 struct Emulated {
     std::vector<void *> memory;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     std::vector<pthread_t> threads;
     struct tg_device_params params;
-    uint32_t running = 0, next_worker = 0;
+    uint32_t running = 0, next_worker = 0, worker_warps = block_warps;
+    struct emulated_block *blocks[most_blocks] = {};
 };
 
 void dispatcher_lane(void *argument, uint32_t lane)
@@ -85,6 +88,7 @@ void *worker_thread(void *argument)
     auto *s = static_cast<Emulated *>(argument);
     WorkerLane w = {s, tg_add_relaxed_u32(&s->next_worker, 1)};
     this_params = &s->params;
+    emulated_block_join(s->blocks[w.number / block_warps]);
     emulated_warp_run(worker_lane, &w);
     return nullptr;
 }
@@ -115,9 +119,17 @@ int upload(void *, void *to, const void *from, size_t bytes)
     return 0;
 }
 
-uint32_t workers(void *, uint32_t)
+void *adopt(void *, void *memory, size_t)
 {
-    return worker_warps;
+    return memory;
+}
+
+uint32_t workers(void *state, uint32_t wanted)
+{
+    auto *s = static_cast<Emulated *>(state);
+    if (wanted > 1)
+        s->worker_warps = block_warps * (wanted < most_blocks ? wanted : most_blocks);
+    return s->worker_warps;
 }
 
 int start(void *state, struct tg_device_params *params)
@@ -125,8 +137,10 @@ int start(void *state, struct tg_device_params *params)
     auto *s = static_cast<Emulated *>(state);
     s->params = *params;
     s->running = 1;
-    s->threads.resize(1 + worker_warps);
-    for (uint32_t i = 0; i <= worker_warps; i++)
+    for (auto &b : s->blocks)
+        b = emulated_block_new();
+    s->threads.resize(1 + s->worker_warps);
+    for (uint32_t i = 0; i <= s->worker_warps; i++)
         if (pthread_create(&s->threads[i], nullptr, i ? worker_thread : dispatcher_thread, s) != 0)
             abort();
     return 0;
@@ -144,6 +158,9 @@ void close_it(void *state)
         pthread_join(t, nullptr);
     for (void *p : s->memory)
         free(p);
+    for (auto *b : s->blocks)
+        if (b)
+            emulated_block_free(b);
     delete s;
 }
 
@@ -151,6 +168,6 @@ void close_it(void *state)
 
 extern "C" {
 extern const struct tg_link_face tg_link_emulated;
-const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload,
-                                              workers, start,  look,   close_it};
+const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload,  adopt,
+                                              workers, start,  look,   nullptr, close_it};
 }

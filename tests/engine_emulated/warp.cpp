@@ -3,10 +3,13 @@
 // as much).
 #include "warp.h"
 
+#include "base/atomic.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -130,6 +133,51 @@ void emulated_warp_run(void (*body)(void *, uint32_t), void *argument)
     free(w);
 }
 
+struct emulated_block {
+    pthread_barrier_t barrier;
+    uint32_t any[2]; // by turns, so that a warp may be one ahead
+};
+
+static thread_local emulated_block *block_of_this;
+static thread_local uint32_t block_turn;
+
+emulated_block *emulated_block_new(void)
+{
+    auto *b = static_cast<emulated_block *>(calloc(1, sizeof(emulated_block)));
+    pthread_barrier_init(&b->barrier, nullptr, 4);
+    return b;
+}
+
+void emulated_block_free(emulated_block *b)
+{
+    pthread_barrier_destroy(&b->barrier);
+    free(b);
+}
+
+void emulated_block_join(emulated_block *b)
+{
+    block_of_this = b;
+}
+
+// Lane 0 goes for its warp: says, waits for the other three, reads, and waits again before the word is
+// cleared.
+bool tg_block_any(bool value)
+{
+    uint32_t mask = tg_warp_ballot(value);
+    uint32_t any = 0;
+    if (self->current == 0) {
+        emulated_block *b = block_of_this;
+        uint32_t *word = &b->any[block_turn++ % 2];
+        if (mask)
+            tg_store_relaxed_u32(word, 1u);
+        pthread_barrier_wait(&b->barrier);
+        any = tg_load_relaxed_u32(word);
+        if (pthread_barrier_wait(&b->barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+            tg_store_relaxed_u32(word, 0u);
+    }
+    return tg_warp_shfl(any, 0) != 0;
+}
+
 uint32_t tg_warp_ballot(bool value)
 {
     const uint32_t *v = meet(op_ballot, value);
@@ -185,10 +233,12 @@ void tg_device_pause(uint32_t ns)
 {
     if (self && self->current != 0)
         return;
-    if (ns < 300) {
+    // Idle warps are threads that want a core: most of the time they sleep.
+    static thread_local uint32_t pauses;
+    if (ns < 300 && ++pauses % 4 != 0) {
         sched_yield();
         return;
     }
-    timespec ts = {0, 50000};
+    timespec ts = {0, ns < 300 ? 20000 : 50000};
     nanosleep(&ts, nullptr);
 }

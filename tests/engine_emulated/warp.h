@@ -12,6 +12,13 @@
 /* Runs body(argument, lane) on 32 lanes of the calling thread until all have returned. */
 void emulated_warp_run(void (*body)(void *argument, uint32_t lane), void *argument);
 
+/* Four warps, each on a thread of its own, that meet in tg_block_any. */
+struct emulated_block;
+struct emulated_block *emulated_block_new(void);
+void emulated_block_free(struct emulated_block *block);
+void emulated_block_join(
+    struct emulated_block *block); /* by each of the four threads, before its warp runs */
+
 /* The operations of cuda_warp.cuh. */
 static inline uint32_t tg_bits(uint32_t mask)
 {
@@ -21,6 +28,7 @@ uint32_t tg_warp_ballot(bool value);
 uint32_t tg_warp_shfl(uint32_t value, uint32_t lane);
 uint32_t tg_warp_match(uint32_t value);
 void tg_warp_sync(void);
+bool tg_block_any(bool value);
 void tg_shared_or(uint32_t *word, uint32_t bits);
 void tg_quarter_store(uint32_t *to, const uint32_t v[4]);
 uint64_t tg_device_ns(void);

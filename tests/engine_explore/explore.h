@@ -31,7 +31,8 @@ struct explore_scenario {
     void (*check)(struct tg_engine *e, const bool *ended);
     uint32_t workers; /* of the engine's workers, how many take part */
     uint32_t bound;   /* preemptions */
-    uint32_t shards; /* of free slots, one slot a block; 0: as the engine opens. Thread i begins at shard i */
+    uint32_t shards;  /* of queues and free slots, one slot a block; 0: as the engine opens. Thread i submits
+                         at shard i */
 };
 
 /* Opens the engine, ends its own threads, and runs every schedule. Prints how many there were. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/futex.h"
+#include "engine/open.h"
 
 #define MOST_THREADS 8u
 #define MOST_STEPS 20000u
@@ -221,7 +222,7 @@ static void keep_engine(struct tg_engine *e)
     keep(e->indexed, e->slots * sizeof(*e->indexed));
     keep(e->workers, e->worker_count * sizeof(*e->workers));
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        keep(e->level[l].queue, TG_TENANTS * sizeof(struct tg_index));
+        keep(e->level[l].queue, e->shards * TG_TENANTS * sizeof(struct tg_index));
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         keep(e->level[l].free, e->shards * sizeof(struct tg_free));
     keep(e->free_memory, e->free_bytes);
@@ -331,7 +332,9 @@ void explore(const struct explore_scenario *s)
     x.engine = open_still(&s->options);
     if (s->shards) {
         tg_free_drop(x.engine);
-        CHECK_EQ(tg_free_lay(x.engine, s->shards, 0), 0);
+        tg_open_queues_free(x.engine);
+        CHECK_EQ(tg_open_queues(x.engine, s->shards), 0);
+        CHECK_EQ(tg_free_lay(x.engine, 0), 0);
     }
     x.known = 0;
     keep_engine(x.engine);

@@ -45,6 +45,21 @@ static void e1_two_producers_of_one_queue(void)
     explore(&s);
 }
 
+/* A queue a submitter, and two workers that each serve one of them first. */
+static void e1_two_shards(void)
+{
+    struct explore_scenario s = scenario(__func__, 10, 2, 1);
+    s.shards = 2;
+    s.thread[0] = publishes_first;
+    s.thread[1] = publishes_second;
+    s.check = both_producers_done;
+    s.reset = with_handler;
+    explore(&s);
+    s.bound = 2;
+    s.workers = 1; /* a worker alone looks at both */
+    explore(&s);
+}
+
 /* ---- E8: the end ----------------------------------------------------------------------------------------
  */
 
@@ -165,6 +180,7 @@ int main(void)
 {
     RUN(e10_no_item_beside_sleepers);
     RUN(e1_two_producers_of_one_queue);
+    RUN(e1_two_shards);
     RUN(e8_a_stop_abandons_nothing);
     RUN(e7_no_waiter_sleeps_beside_its_end);
     RUN(nobody_waits_for_space_that_is_there);
