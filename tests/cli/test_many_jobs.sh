@@ -7,7 +7,7 @@ use_slots 4
 
 mono_ms() { awk '{ printf "%d\n", $1 * 1000 }' /proc/uptime; }
 
-# The time of 300 runs of `flock lock true`, one after the other.
+# The time of so many runs of `flock lock true`, one after the other.
 flock_ms() {
   local n begin
   begin=$(mono_ms)
