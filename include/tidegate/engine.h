@@ -16,9 +16,9 @@
  *   preemption, and a handler that never returns keeps its worker (drain and close then say -ETIMEDOUT).
  * - A slot is used again after its item finished. A handle notices: see tg_engine_wait about -ESTALE.
  * - Items that one thread submits at one level for one tenant START in the order of their submission; with
- *   several workers they may finish in another order. Items of different threads start in that order too
- * where there is one worker; with more, threads submit by up to 8 ways (as many as workers, at most), which
- * are served side by side: a worker turns to a way that nobody else serves after 64 claims at the latest.
+ *   several workers they may finish in another order. Between threads that order holds with one worker only:
+ *   with more, threads submit by several ways (at most 8, and at most one a worker), served side by side. A
+ *   worker turns to a way that has fallen behind after 64 claims of the level and tenant at the latest.
  * - Submitting takes no lock, but a thread that the system stops in the middle of it (a few dozen
  *   instructions) hides what is submitted behind it, by the same way at the same level for the same tenant,
  *   until it goes on: for as long as the system keeps it from its core, so give threads that submit at one

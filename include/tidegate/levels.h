@@ -104,6 +104,38 @@ TG_HD static inline uint64_t tg_levels_claimed(uint64_t state, uint32_t work, ui
     return run | (counts + (waiting & ~full));
 }
 
+/* Several decisions at once: how many claims in a row, at most most (1 to 16), go to this level, which
+ * tg_levels_choose named for this state and work, while the work stays the same; *ret_state is the state
+ * after them. At least 1.
+ *
+ * Who takes them as its own may use them one by one, as long as the work is the same and no count was
+ * forgotten meanwhile (tg_levels_forgets): then each stands where it was counted, before the next service of
+ * every level that waits, and the bound above holds. What it does not use makes others due earlier, never
+ * later: an unused count cannot come between two services of a level while another is overdue, because then
+ * runs are of length 1. */
+TG_HD static inline uint32_t tg_levels_ahead(uint64_t state, uint32_t work, uint32_t level, uint32_t most,
+                                             uint64_t *ret_state)
+{
+    uint64_t next = tg_levels_claimed(state, work, level);
+    uint64_t waiting = tg_levels_spread(work & ~(1u << level));
+    uint32_t n = 1;
+    /* A more urgent one with work is next if this one was overdue; else, until one that waits is. */
+    if (!(work & ((1u << level) - 1u)))
+        for (; n < most && !(next & (waiting * 0xF0u)); n++)
+            next += waiting;
+    *ret_state = next;
+    return n;
+}
+
+/* Does a step from one state to the next set a count to 0 that was not? */
+TG_HD static inline bool tg_levels_forgets(uint64_t state, uint64_t next)
+{
+    const uint64_t low = TG_LEVELS_ONES * 0x7Fu, high = TG_LEVELS_ONES * 0x80u;
+    uint64_t was = ((state & low) + low) | state;
+    uint64_t is = ((next & low) + low) | next;
+    return (was & ~is & high) != 0;
+}
+
 /* Two states with the same run number belong to one run of claims at CRITICAL or HIGH. */
 TG_HD static inline uint32_t tg_levels_run(uint64_t state)
 {

@@ -17,7 +17,8 @@
  * microsecond where the cores share none), where the queue is long enough for that. */
 #define PREFETCH_FAR 16u
 #define PREFETCH_NEAR 2u
-#define TIDY_EVERY 32u  /* looks at an empty queue beside other work */
+#define TIDY_EVERY 8u   /* looks at an empty queue beside other work */
+#define AHEAD 8u        /* claims at one level that a worker decides at once */
 #define HOME_CLAIMS 64u /* of one level and tenant, before a worker looks at other shards */
 #define VISIT_CLAIMS 8u /* at a shard that has fallen behind */
 
@@ -94,6 +95,38 @@ static inline bool levels_advance(struct tg_engine *e, uint64_t state, uint32_t 
 bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint32_t level)
 {
     return levels_advance(e, state, work, level);
+}
+
+/* The same for several claims at once, where workers share the state: it is their most contended word. */
+static inline bool levels_ahead(struct tg_worker *w, uint64_t state, uint32_t forgotten, uint32_t work,
+                                uint32_t level)
+{
+    struct tg_engine *e = w->engine;
+    if (e->worker_count == 1)
+        return levels_advance(e, state, work, level);
+    uint64_t next;
+    uint32_t n = tg_levels_ahead(state, work, level, AHEAD, &next);
+    if (next != state) {
+        /* V4 acq_rel: before the state changes; pairs with V5. */
+        if (tg_levels_forgets(state, next) && tg_add_acqrel_u32(&e->forgotten, 1) == forgotten)
+            forgotten++; /* its own step hides nobody else's */
+        /* V1, V4 again. */
+        if (!tg_cas_acqrel_u64(&e->levels, &state, next))
+            return false;
+    }
+    w->ahead.run = (uint32_t)(next >> 40);
+    w->ahead.forgotten = forgotten;
+    w->ahead.work = work;
+    w->ahead.level = level;
+    w->ahead.left = n - 1;
+    return true;
+}
+
+/* Was the next claim decided ahead, and does that still hold (levels.h)? */
+static inline bool decided(const struct tg_worker *w, uint64_t state, uint32_t forgotten, uint32_t work)
+{
+    return w->ahead.left != 0 && w->ahead.work == work && w->ahead.forgotten == forgotten &&
+           w->ahead.run == (uint32_t)(state >> 40);
 }
 
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c)
@@ -399,8 +432,11 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
     uint32_t stale = 0;
     look(w, &k, shards);
     while (k.work != 0) {
-        uint64_t state = tg_load_relaxed_u64(&e->levels); /* V1 */
-        uint32_t level = tg_levels_choose(state, k.work);
+        /* V5 acquire: before the state; pairs with V4, so that who sees a count forgotten sees this too. */
+        uint32_t forgotten = tg_load_acquire_u32(&e->forgotten);
+        uint64_t state = tg_load_acquire_u64(&e->levels); /* V1 */
+        bool ahead = decided(w, state, forgotten, k.work);
+        uint32_t level = ahead ? w->ahead.level : tg_levels_choose(state, k.work);
         struct tg_tenant_turn turn = w->turn[level];
         uint32_t tenant = tg_tenants_choose(&turn, k.any[level], w->quantum);
         uint32_t shard = shards == 1 ? 0 : choose_shard(w, &k, level, tenant);
@@ -420,7 +456,9 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
             look(w, &k, shards);
             continue;
         }
-        if (!levels_advance(e, state, k.work, level) || !take(e, q, head)) {
+        if (ahead)
+            w->ahead.left--;
+        if (!(ahead || levels_ahead(w, state, forgotten, k.work, level)) || !take(e, q, head)) {
             tg_authority_return(e, tenant);
             look(w, &k, shards);
             continue;

@@ -64,10 +64,9 @@ void tg_freed_flush(struct tg_worker *w)
         freed_wake(w->engine);
 }
 
-/* Frees without looking who holds the slot. */
-static void free_now(struct tg_engine *e, struct tg_worker *w, uint32_t slot)
+/* Frees a slot of the level without looking who holds it. */
+static inline void free_now(struct tg_engine *e, struct tg_worker *w, uint32_t level, uint32_t slot)
 {
-    uint32_t level = tg_home(e, slot);
     /* Z2 acquire: pairs with Z1 in resize.c. */
     if (tg_load_acquire_u32(&e->resizing) && tg_resize_collect(e, slot))
         return;
@@ -91,12 +90,12 @@ void tg_slot_release(struct tg_engine *e, struct tg_worker *w, uint32_t slot)
         while ((att & TG_ATT_HOLDS) != 0)
             if (tg_cas_seqcst_u32(&e->attention_of[slot], &att, att | TG_ATT_PENDING))
                 return;
-        free_now(e, w, slot);
+        free_now(e, w, tg_home(e, slot), slot);
         if (w)
             tg_freed_flush(w);
         return;
     }
-    free_now(e, w, slot);
+    free_now(e, w, tg_home(e, slot), slot);
 }
 
 void tg_cancelled_popped(struct tg_engine *e, struct tg_worker *w, uint32_t slot)
@@ -194,8 +193,11 @@ static void end_own(struct tg_worker *w, struct tg_claimed *c, uint32_t status, 
         tg_served_end(e, c->slot, status, fault, c->result);
     if (fence != TG_NO_SLOT)
         tg_fence_item_ended(e, fence);
-    if (tg_attention(e))
-        tg_waiters_wake(e, c->slot);
+    if (!tg_attention(e)) { /* nobody waits for it (W2) or holds it (H2) */
+        free_now(e, w, c->level, c->slot);
+        return;
+    }
+    tg_waiters_wake(e, c->slot);
     tg_slot_release(e, w, c->slot);
 }
 

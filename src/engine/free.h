@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The slots that a submitter may take: for each level a few shards, so that submitters do not meet at one
- * word; the queues of what they publish lie in the same shards. A slot belongs to one shard for ever (by its number, in blocks, so that what lies beside the ring
- * shares no cache line between shards either); a submitter begins at the shard of its thread and looks at the
- * others when that is empty, so no slot is out of reach. It publishes nothing.
+ * word; the queues of what they publish lie in the same shards. A slot belongs to one shard for ever (by its
+ * number, in blocks, so that what lies beside the ring shares no cache line between shards either); a
+ * submitter begins at the shard of its thread and looks at the others when that is empty, so no slot is out
+ * of reach. It publishes nothing.
  *
  * Each shard is two queues (index.h). HOT is filled first, up to TG_HOT_SLOTS, and taken from first: a ring
  * with little work uses few slots again and again, whose lines are in the caches, however large it is.

@@ -130,6 +130,10 @@ struct tg_worker {
     uint32_t home; /* the shard it serves first; under home_lock, read without */
     uint32_t cpu;  /* where it ran lately, plus one; likewise */
     struct tg_tenant_turn turn[TG_PRIORITY_LEVELS];
+    struct {
+        uint32_t work, level, left; /* claims decided and not made */
+        uint32_t run, forgotten;    /* they hold while these are as they were */
+    } ahead;
     uint32_t scan_from[TG_PRIORITY_LEVELS];
     uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
     uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
@@ -200,6 +204,7 @@ struct tg_engine {
 
     /* Workers. */
     _Alignas(64) uint64_t levels; /* state of tg_levels_choose */
+    uint32_t forgotten;           /* rises before a count in it is set to 0 */
     _Alignas(64) uint32_t grants; /* wake-ups nobody has taken; sleepers' futex */
 
     /* Rare. */

@@ -167,9 +167,15 @@ static int run_handler(struct tg_worker *w, struct tg_claimed *c, const struct t
     return r;
 }
 
+static inline struct tg_view view_of(struct tg_engine *e)
+{
+    return (struct tg_view){e->control, e->control_words, e->control_floor,
+                            tg_load_acquire_ptr((void *const *)(void *)&e->dfa)}; /* R1 again */
+}
+
 /* A body of opcodes 0 to 6. */
-static bool run_built_in(struct tg_worker *w, struct tg_claimed *c, const struct tg_view *v, uint32_t opcode,
-                         const uint32_t *args, struct tg_fault *fault)
+static inline bool run_built_in(struct tg_worker *w, struct tg_claimed *c, const struct tg_view *v,
+                                uint32_t opcode, const uint32_t *args, struct tg_fault *fault)
 {
     struct tg_kernel_worker *kernel = kernel_of(w);
     if (!kernel || opcode >= TG_OP_BATCH_FENCE)
@@ -178,9 +184,9 @@ static bool run_built_in(struct tg_worker *w, struct tg_claimed *c, const struct
 }
 
 /* Every inner op runs with its own arguments; what is malformed faults before the first one runs. */
-static int run_packed(struct tg_worker *w, struct tg_claimed *c, const struct tg_view *v,
-                      struct tg_fault *fault)
+static int run_packed(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault)
 {
+    const struct tg_view view = view_of(w->engine);
     struct tg_packed_view packed;
     if (tg_packed_decode(c->payload.args, &packed) != 0)
         return fault_of(fault, TG_FAULT_PACKED, 0);
@@ -208,7 +214,7 @@ static int run_packed(struct tg_worker *w, struct tg_claimed *c, const struct tg
             tg_add_acqrel_u32(&w->engine->control[TG_CONTROL_EPOCH], 1);                    /* O3 */
         } else if (opcode == TG_OP_BATCH_FENCE) {
             return fault_of(fault, TG_FAULT_FENCE, args[0]); /* it would have to wait inside the slot */
-        } else if (!run_built_in(w, c, v, opcode, args, fault)) {
+        } else if (!run_built_in(w, c, &view, opcode, args, fault)) {
             return TG_RAN_FAULT;
         }
         tg_count(&w->counts.executions[kind]);
@@ -217,15 +223,15 @@ static int run_packed(struct tg_worker *w, struct tg_claimed *c, const struct tg
     return TG_OP_FINISHED;
 }
 
-static int run_other(struct tg_worker *w, struct tg_claimed *c, const struct tg_view *v,
-                     const struct tg_handler *h, struct tg_fault *fault)
+static int run_other(struct tg_worker *w, struct tg_claimed *c, const struct tg_handler *h,
+                     struct tg_fault *fault)
 {
     struct tg_engine *e = w->engine;
     switch (c->kind) {
     case TG_OP_BATCH_FENCE:
         return run_fence(w, c, fault);
     case TG_KIND_PACKED:
-        return run_packed(w, c, v, fault);
+        return run_packed(w, c, fault);
     case TG_KIND_PRINTF:
         run_printf(e, c);
         return TG_OP_FINISHED;
@@ -256,17 +262,18 @@ static int run_other(struct tg_worker *w, struct tg_claimed *c, const struct tg_
 int tg_run(struct tg_worker *w, struct tg_claimed *c, struct tg_fault *fault)
 {
     struct tg_engine *e = w->engine;
-    const struct tg_handler *h;
-    struct tg_view view = {e->control, e->control_words, e->control_floor,
-                           tg_load_acquire_ptr((void *const *)(void *)&e->dfa)}; /* R1 again */
-    c->kind = tg_opcode_kind(e, c->payload.opcode, &h);
     int r;
     if (c->flags & TG_CELL_SERVED)
         memset(c->result, 0, sizeof(c->result));
-    if (c->kind < TG_OP_BATCH_FENCE)
+    if (c->payload.opcode < TG_OP_BATCH_FENCE) {
+        struct tg_view view = view_of(e);
+        c->kind = c->payload.opcode;
         r = run_built_in(w, c, &view, c->kind, c->payload.args, fault) ? TG_OP_FINISHED : TG_RAN_FAULT;
-    else
-        r = run_other(w, c, &view, h, fault);
+    } else {
+        const struct tg_handler *h;
+        c->kind = tg_opcode_kind(e, c->payload.opcode, &h);
+        r = run_other(w, c, h, fault);
+    }
     if (r == TG_OP_FINISHED) {
         tg_count(&w->counts.executions[c->kind]);
         if (c->flags & TG_CELL_SERVED)

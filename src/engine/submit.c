@@ -18,7 +18,7 @@
 
 #define PREFETCH_AHEAD 12 /* slots; see PREFETCH_FAR in claim.c */
 
-static int check_item(uint32_t opcode, const uint32_t *args, uint64_t arg_count)
+static inline int check_item(uint32_t opcode, const uint32_t *args, uint64_t arg_count)
 {
     if (arg_count > TG_ARGS_PER_SLOT || (arg_count != 0 && !args))
         return -EINVAL;
@@ -29,7 +29,7 @@ static int check_item(uint32_t opcode, const uint32_t *args, uint64_t arg_count)
     return 0;
 }
 
-static int check_call(const struct tg_engine *e, uint32_t tenant, uint32_t priority)
+static inline int check_call(const struct tg_engine *e, uint32_t tenant, uint32_t priority)
 {
     (void)e;
     if (!tg_tenant_in_table(tenant))
@@ -58,25 +58,10 @@ static uint32_t pop_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint3
     return got;
 }
 
-/* Takes n free slots of the level, or none. */
-static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
+/* What is to be seen after slots were taken: the engine accepts, and they do not move. 0, or they were given
+ * back. */
+static int look_after(struct tg_engine *e, uint32_t n, uint32_t *slots)
 {
-    const struct tg_index *q = NULL;
-    uint32_t got = 0;
-    if (e->device)
-        got = tg_device_take(e, level, n, slots) ? n : 0;
-    /* Who wants several looks first: slots that are taken and given back are missed by others meanwhile. */
-    else if (n == 1 || tg_free_count(e, level) >= n)
-        got = pop_slots(e, level, n, slots, &q);
-    if (got < n) {
-        if (!e->device)
-            give_back(e, slots, got);
-        /* G2 again, so that a closed engine is not reported as a full one. */
-        if (!tg_load_seqcst_u32(&e->accepting))
-            return -ESHUTDOWN;
-        /* P0 relaxed: a size for an error code. */
-        return tg_load_relaxed_u32(&e->level[level].own) < n ? -ENOSPC : -EAGAIN;
-    }
     /* G2 seq_cst: after the pop (I5). A drain that did not see the slot missing stored 0 before (G1), so
      * that this reads it. */
     if (!tg_load_seqcst_u32(&e->accepting)) {
@@ -100,13 +85,57 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
             return -EAGAIN;
         }
     }
+    return 0;
+}
+
+/* Fetches a slot that is soon to be taken from this queue. */
+static inline void prefetch_free(struct tg_engine *e, const struct tg_index *q)
+{
     uint32_t next;
-    if (e->device)
-        q = &e->device->free[level];
     if (tg_index_ahead(q, PREFETCH_AHEAD, &next)) {
         tg_prefetch_write(&e->ring[next]);
         tg_prefetch_write(&e->side[next]);
     }
+}
+
+/* Takes n free slots of the level, or none. */
+static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
+{
+    const struct tg_index *q = NULL;
+    uint32_t got = 0;
+    if (e->device)
+        got = tg_device_take(e, level, n, slots) ? n : 0;
+    /* Who wants several looks first: slots that are taken and given back are missed by others meanwhile. */
+    else if (n == 1 || tg_free_count(e, level) >= n)
+        got = pop_slots(e, level, n, slots, &q);
+    if (got < n) {
+        if (!e->device)
+            give_back(e, slots, got);
+        /* G2 again, so that a closed engine is not reported as a full one. */
+        if (!tg_load_seqcst_u32(&e->accepting))
+            return -ESHUTDOWN;
+        /* P0 relaxed: a size for an error code. */
+        return tg_load_relaxed_u32(&e->level[level].own) < n ? -ENOSPC : -EAGAIN;
+    }
+    int r = look_after(e, n, slots);
+    if (!r)
+        prefetch_free(e, e->device ? &e->device->free[level] : q);
+    return r;
+}
+
+/* Takes one: nearly always there is a hot one in the shard. */
+static inline int take_slot(struct tg_engine *e, uint32_t level, uint32_t shard, uint32_t *slot)
+{
+    struct tg_index *hot = &e->level[level].free[shard].hot;
+    if (e->device || !tg_index_pop_mc(hot, slot))
+        return take_slots(e, level, 1, slot);
+    /* G2, Z2 as in look_after. */
+    if (!tg_load_seqcst_u32(&e->accepting) || tg_load_acquire_u32(&e->resizing)) {
+        int r = look_after(e, 1, slot);
+        if (r)
+            return r;
+    }
+    prefetch_free(e, hot);
     return 0;
 }
 
@@ -120,7 +149,7 @@ void tg_ready_set(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t 
 }
 
 /* Marks, then wakes: what every publication ends with. */
-static void announce(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant)
+static inline void announce(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant)
 {
     if (e->device)
         return;
@@ -130,7 +159,7 @@ static void announce(struct tg_engine *e, uint32_t shard, uint32_t level, uint32
 }
 
 /* Fills a position that was reserved; scanning workers use no entries. */
-static void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, uint32_t cell)
+static inline void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, uint32_t cell)
 {
     if (!(e->flags & TG_ENGINE_SCAN) && !e->device)
         tg_index_fill(q, position, cell);
@@ -150,7 +179,8 @@ static void note_cpu(struct tg_engine *e, uint32_t shard)
 
 /* Positions of the queue that the items will stand in: a tenant's of shard and level, or the level's of the
  * device. */
-static uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t shard, uint32_t level, uint32_t n)
+static inline uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t shard, uint32_t level,
+                               uint32_t n)
 {
     if (e->device)
         return tg_device_reserve(e, level, n);
@@ -161,9 +191,9 @@ static uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t shard,
 }
 
 /* Writes one slot and publishes it; the queue entry is the caller's. */
-static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard,
-                           uint32_t tenant, uint32_t level, uint32_t opcode, const uint32_t *args,
-                           size_t arg_count, uint32_t fence, struct tg_served *served)
+static inline uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard,
+                                  uint32_t tenant, uint32_t level, uint32_t opcode, const uint32_t *args,
+                                  size_t arg_count, uint32_t fence, struct tg_served *served)
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
@@ -187,15 +217,15 @@ static uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position
     return slot | flags;
 }
 
-static int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t opcode,
-                      const uint32_t *args, uint32_t arg_count, struct tg_served *served,
-                      struct tg_item *ret_item)
+static inline int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t opcode,
+                             const uint32_t *args, uint32_t arg_count, struct tg_served *served,
+                             struct tg_item *ret_item)
 {
     uint32_t slot;
-    int r = take_slots(e, level, 1, &slot);
+    uint32_t shard = tg_submitter_shard(e);
+    int r = take_slot(e, level, shard, &slot);
     if (r)
         return r;
-    uint32_t shard = tg_submitter_shard(e);
     struct tg_index *q = tg_queue(e, shard, level, tenant);
     if (opcode == TG_OP_BATCH_FENCE)
         tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */

@@ -7,16 +7,9 @@ use_slots 4
 
 mono_ms() { awk '{ printf "%d\n", $1 * 1000 }' /proc/uptime; }
 
-# The time of so many runs of `flock lock true`, one after the other.
-flock_ms() {
-  local n begin
-  begin=$(mono_ms)
-  for n in $(seq "$AT_ONCE"); do flock lock true; done
-  echo $(($(mono_ms) - begin))
-}
 
 p4_300_trivial_jobs_drain() {
-  local n begin took before=0 after=0
+  local n begin took floor=
   mkdir ran
   hold a
   "$TG" config slots 1
@@ -24,17 +17,19 @@ p4_300_trivial_jobs_drain() {
     "$TG" run -q -m 0 -- touch "ran/$n" </dev/null &
   done
   until_true 60 counts 1 "$AT_ONCE" || fail "not all of them wait"
-  ! command -v flock >/dev/null || before=$(flock_ms)
   begin=$(mono_ms)
   let_go a
   until_true 120 counts 0 0 || fail "they do not drain"
   took=$(($(mono_ms) - begin))
   [ "$(ls ran | wc -l)" = "$AT_ONCE" ] || fail "only $(ls ran | wc -l) ran"
-  ! command -v flock >/dev/null || after=$(flock_ms)
-  echo "  $AT_ONCE jobs one after the other: $took ms (flock before and after: $before, $after ms)" >&2
-  # 3 s are asked for: on a machine with nothing else to do that is 4 times what flock takes. Others slow both, not evenly.
-  [ "$took" -lt 3000 ] || [ "$took" -lt $((10 * (before > after ? before : after))) ] || [ "$after" = 0 ] ||
-    fail "they took $took ms, flock $before and $after"
+  if command -v flock >/dev/null; then
+    begin=$(mono_ms)
+    for n in $(seq "$AT_ONCE"); do flock lock true; done
+    floor=$(($(mono_ms) - begin))
+  fi
+  echo "  $AT_ONCE jobs one after the other: $took ms (flock: ${floor:-none} ms)" >&2
+  # 3 s are asked for, and reached with ease by a machine that has nothing else to do.
+  [ "$took" -lt 3000 ] || [ "$took" -lt $((12 * ${floor:-10000})) ] || fail "they took $took ms, flock $floor"
   "$TG" config slots 4
 }
 

@@ -194,7 +194,7 @@ static void each_thread_in_its_order_and_none_behind_another(void)
     uint64_t until = tg_clock_mono_ns() + LIMIT;
     while (tg_load_acquire_u32(&n.count) < 2 * EACH && tg_clock_mono_ns() < until)
         sched_yield();
-    CHECK_EQ(n.count, 2 * EACH);
+    CHECK_EQ(tg_load_acquire_u32(&n.count), 2 * EACH);
     gate_open(&stays);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     uint32_t next[2] = {0, 0}, first[2] = {0, 0};

@@ -141,6 +141,85 @@ static void e2_most_urgent_first_when_nobody_is_overdue(void)
         CHECK_EQ(tg_levels_choose(0, work), (uint32_t)__builtin_ctz(work));
 }
 
+/* Deciding ahead gives the same claims as deciding one by one. */
+static void ahead_equals_one_by_one(void)
+{
+    uint64_t seed = 4711;
+    uint64_t state = 0;
+    for (int i = 0; i < 500000; i++) {
+        uint32_t work = 1u << i / 50 % 5 | ((uint32_t)check_random(&seed) & TG_LEVELS_ALL);
+        uint32_t most = 1 + (uint32_t)check_random(&seed) % 16;
+        uint32_t level = tg_levels_choose(state, work);
+        uint64_t end;
+        uint32_t n = tg_levels_ahead(state, work, level, most, &end);
+        CHECK(n >= 1 && n <= most);
+        for (uint32_t k = 0; k < n; k++) {
+            CHECK_EQ(tg_levels_choose(state, work), level);
+            uint64_t next = tg_levels_claimed(state, work, level);
+            bool lost = false;
+            for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+                lost |= tg_levels_overtaken(state, l) != 0 && tg_levels_overtaken(next, l) == 0;
+            CHECK_EQ(tg_levels_forgets(state, next), lost);
+            state = next;
+        }
+        CHECK_EQ(state, end);
+        /* It ends because it must, or because that was all that was asked for. */
+        CHECK(n == most || tg_levels_choose(state, work) != level || (work & ((1u << level) - 1u)));
+    }
+}
+
+/* Several workers that each decide up to 8 claims ahead, in any order, while levels come and go: who waits is
+ * overtaken as often as by workers that decide one by one, and no more. */
+enum { AHEAD_WORKERS = 3, AHEAD_MOST = 8 };
+static struct {
+    uint32_t work, level, left, run, forgotten;
+} ahead[AHEAD_WORKERS];
+
+static void e3_bound_holds_for_workers_that_decide_ahead(void)
+{
+    uint64_t seed = 3;
+    uint64_t state = 0;
+    uint32_t forgotten = 0, worst = 0, used = 0;
+    uint32_t waited[TG_PRIORITY_LEVELS] = {0};
+    uint32_t work = TG_LEVELS_ALL;
+    for (int i = 0; i < 4000000; i++) {
+        uint64_t r = check_random(&seed);
+        if (i % 1000000 == 0)
+            work = TG_LEVELS_ALL;
+        if (i >= 1000000 && r % 61 == 0) /* in the first quarter all have work all the time */
+            work ^= 1u << r / 61 % 5;
+        uint32_t who = r >> 32 & 1 ? 0 : (uint32_t)(r >> 33) % AHEAD_WORKERS; /* some are slow */
+        if (work == 0)
+            continue;
+        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+            if (!(work >> l & 1u))
+                waited[l] = 0;
+        uint32_t level = ahead[who].level;
+        if (ahead[who].left != 0 && ahead[who].work == work && ahead[who].forgotten == forgotten &&
+            ahead[who].run == (uint32_t)(state >> 40)) {
+            ahead[who].left--;
+            used++;
+        } else {
+            uint64_t next;
+            level = tg_levels_choose(state, work);
+            uint32_t n = tg_levels_ahead(state, work, level, AHEAD_MOST, &next);
+            forgotten += tg_levels_forgets(state, next) ? 1u : 0u;
+            ahead[who].work = work;
+            ahead[who].level = level;
+            ahead[who].left = n - 1;
+            ahead[who].run = (uint32_t)(next >> 40);
+            ahead[who].forgotten = forgotten;
+            state = next;
+        }
+        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
+            waited[l] = l == level || !(work >> l & 1u) ? 0 : waited[l] + 1;
+            worst = waited[l] > worst ? waited[l] : worst;
+        }
+    }
+    CHECK(used > 100000); /* it is deciding ahead that was tried */
+    CHECK(worst >= TG_STARVATION_THRESHOLD && worst <= TG_OVERTAKING_BOUND);
+}
+
 static void urgent_runs_are_told_apart(void)
 {
     uint64_t state = tg_levels_claimed(0, 5, 0);
@@ -162,6 +241,8 @@ int main(void)
     RUN(e3_low_and_idle_not_starved_under_normal);
     RUN(e3_only_critical_and_high_goes_on);
     RUN(e2_most_urgent_first_when_nobody_is_overdue);
+    RUN(ahead_equals_one_by_one);
+    RUN(e3_bound_holds_for_workers_that_decide_ahead);
     RUN(urgent_runs_are_told_apart);
     return 0;
 }
