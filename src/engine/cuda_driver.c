@@ -335,8 +335,9 @@ static void release(struct cuda *c)
     free(c);
 }
 
-/* One engine a context: while its kernel runs the driver loads no other module there, but waits for the end
- * of the kernel. Who was closed with a kernel that ran on is looked at again. */
+/* One engine a context: while its kernel runs, what a second one asks of the driver there does not come back
+ * before that kernel ends (seen with driver 580). Who was closed with a kernel that ran on is looked at
+ * again. */
 static int enlist(struct cuda *c, const char **ret_why)
 {
     int r = 0;
