@@ -7,8 +7,10 @@
  *   1000 jobs  of "/bin/true", one at a time, eight asked for at once, per job
  * and, with WAITERS, tidegate alone beside so many that wait: how long a thousand more take to be queued, the
  * memory of each, the processor time of all of them while nothing happens, the hand-off.
+ * With CONNECTIONS the crowd is so many tickets of few processes, each over a connection of its own as
+ * tg_launch_request makes it: a machine that cannot have so many processes has a hand-off beside a crowd too.
  * Contenders take turns (in serial after each command), so that the machine's drift meets all alike. Each has
- * a private place; all is stopped at the end. bench_launch [ROUNDS [WAITERS]]
+ * a private place; all is stopped at the end. bench_launch [ROUNDS [WAITERS [CONNECTIONS]]]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +31,7 @@
 #include "bench.h"
 #include "client/client.h"
 #include "client/tool.h"
+#include "tidegate/launch.h"
 #include "machine/root.h"
 
 extern char **environ;
@@ -411,6 +414,64 @@ static void print_idle(pid_t broker, unsigned n)
     bench_print("launch", "idle crowd, clients", (double)(after[1] - before[1]) * percent, "% of a core", 0);
 }
 
+/* So many tickets that wait, each over its own connection; until it is killed. */
+static _Noreturn void waiting_main(const char *count)
+{
+    struct tg_launch *launch;
+    struct tg_launch_options o = TG_LAUNCH_OPTIONS;
+    o.prio = 0;
+    o.est_mb = 10;
+    if (tg_launch_open(true, &launch) != 0)
+        die(tg_launch_error());
+    for (unsigned long n = strtoul(count, NULL, 10); n > 0; n--) {
+        struct tg_launch_ticket *ticket;
+        if (tg_launch_request(launch, &o, &ticket) != 0)
+            die(tg_launch_error());
+    }
+    for (;;)
+        pause();
+}
+
+/* The hand-off alone, beside the floor, while nobody, and then n connections, wait. */
+static void measure_connections(struct job *page, unsigned n, unsigned rounds)
+{
+    enum { PROCESSES = 20 };
+    static struct contender floor = {.name = "floor"};
+    static struct contender urgent = {.name = "tidegate run",
+                                      .wrap = {tidegate, "run", "-q", "-p", "critical", "-m", "10", "--"}};
+    static struct tg_client client;
+    char each[16], what[64];
+    pid_t pids[PROCESSES];
+    snprintf(each, sizeof(each), "%u", n / PROCESSES);
+    const char *const crowd[] = {self, "waiting", each, NULL};
+    const char *const sleeper[] = {"/bin/sleep", "1000", NULL};
+    if (tg_client_init(&client, true) || tg_client_connect(&client))
+        die(client.text);
+    for (int full = 0; full < 2; full++) {
+        pid_t first = spawn_wrapped(&urgent, sleeper);
+        await_gauge(&client, "tidegate_holders", 1, 5);
+        for (int i = 0; full && i < PROCESSES; i++)
+            pids[i] = spawn(crowd);
+        if (full)
+            await_gauge(&client, "tidegate_pending", n / PROCESSES * PROCESSES, 20);
+        poll(NULL, 0, 1000);
+        /* In one chain, since the crowd has its turn when that ends; the floor before and after it. */
+        measure_handoff(&floor, page, rounds / 2, floor.handoff, 0);
+        measure_handoff(&urgent, page, rounds, urgent.handoff, first);
+        measure_handoff(&floor, page, rounds / 2, floor.handoff + rounds / 2, 0);
+        snprintf(what, sizeof(what), "hand-off beside %u connections", full ? n / PROCESSES * PROCESSES : 0);
+        for (int i = 0; i < 2; i++) {
+            double q = i ? 0.99 : 0.5;
+            print_quantile(&floor, what, floor.handoff, rounds, q, 0);
+            print_quantile(&urgent, what, urgent.handoff, rounds, q,
+                           (double)bench_quantile(floor.handoff, rounds, q) / 1000);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++)
+        end_by(pids[i], SIGKILL);
+    tg_client_done(&client);
+}
+
 static void measure_crowd(struct job *page, unsigned n, unsigned rounds)
 {
     static struct tg_client client;
@@ -481,12 +542,16 @@ static void measure_all(struct job *page, unsigned rounds)
 
 int main(int argc, char **argv)
 {
-    uint64_t rounds = 500, n_waiters = 0;
+    uint64_t rounds = 500, n_waiters = 0, n_connections = 0;
+    if (argc == 3 && strcmp(argv[1], "waiting") == 0)
+        waiting_main(argv[2]);
     if (argc == 4 && strcmp(argv[1], "job") == 0)
         return job_main(argv[2], argv[3]);
     if ((argc > 1 && tg_parse_u64(argv[1], 0, MAX_ROUNDS, &rounds)) ||
-        (argc > 2 && tg_parse_u64(argv[2], 0, MAX_WAITERS, &n_waiters))) {
-        fprintf(stderr, "usage: bench_launch [ROUNDS 0..%d [WAITERS 0..%d]]\n", MAX_ROUNDS, MAX_WAITERS);
+        (argc > 2 && tg_parse_u64(argv[2], 0, MAX_WAITERS, &n_waiters)) ||
+        (argc > 3 && tg_parse_u64(argv[3], 0, MAX_WAITERS, &n_connections))) {
+        fprintf(stderr, "usage: bench_launch [ROUNDS 0..%d [WAITERS 0..%d [CONNECTIONS 0..%d]]]\n",
+                MAX_ROUNDS, MAX_WAITERS, MAX_WAITERS);
         return 2;
     }
     rounds = rounds / BLOCK * BLOCK;
@@ -495,7 +560,9 @@ int main(int argc, char **argv)
     struct job *page = map_page(page_path);
     for (size_t i = 2; i < CONTENDERS; i++)
         contenders[i].absent = access(contenders[i].wrap[0], X_OK) != 0;
-    if (rounds > 0)
+    if (n_connections > 0)
+        measure_connections(page, (unsigned)n_connections, rounds ? (unsigned)rounds : 4 * BLOCK);
+    else if (rounds > 0)
         measure_all(page, (unsigned)rounds);
     if (n_waiters > 0)
         measure_crowd(page, (unsigned)n_waiters, rounds ? (unsigned)rounds : 4 * BLOCK);

@@ -139,7 +139,9 @@ void tg_engine_options_init(struct tg_engine_options *options);
  * -ENOTSUP   unknown backend, or one that the library was built without
  * -ENODEV    no driver or no such device
  * -ESHUTDOWN the given control buffer has its SHUTDOWN word set
- * -EBUSY     a slot of a given ring that is not foreign is neither EMPTY nor DONE
+ * -EBUSY     a slot of a given ring that is not foreign is neither EMPTY nor DONE; an engine of this process
+ *            is open on that GPU (in that context)
+ * -ENOTRECOVERABLE a kernel of this process faulted on that GPU before
  * -EPERM     the kernel is unrestricted and the engine is not (E6)
  * -ENOMEM, -EAGAIN: no memory, no threads */
 int tg_engine_open(const struct tg_engine_options *options, struct tg_engine **ret_engine);
@@ -169,9 +171,9 @@ const char *tg_engine_open_reason(void);
 /* A body that does not return. A kernel cannot stop one of its warps. With device_body_limit_ms the engine
  * notices, within a quarter more than the limit, that a body is past it, and ends: the items of such bodies
  * are FAULT with reason TG_FAULT_TIMEOUT, what else ran is FAULT with TG_FAULT_DEVICE, what did not is handed
- * back, nothing more is accepted (-ESHUTDOWN). An item that is REQUEUEd begins anew. Close then returns;
- * while the body goes on it keeps its multiprocessor, and the engine's memory is not freed, until the process
- * ends. */
+ * back, nothing more is accepted (-ESHUTDOWN). An item that is REQUEUEd begins anew. Close then returns
+ * after some seconds; while the body goes on it keeps its multiprocessor, the engine's memory is not freed,
+ * and this process opens no other engine there (-EBUSY). */
 
 enum tg_device_state {
     TG_DEVICE_RUNS = 0,

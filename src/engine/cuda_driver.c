@@ -122,7 +122,9 @@ static const struct {
     {"cuLaunchCooperativeKernel", offsetof(struct driver, launch)},
 };
 
+struct cuda;
 static struct driver driver; /* filled once, under driver_lock */
+static struct cuda *opened;  /* under driver_lock: those whose kernel may run */
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct cuda {
@@ -135,6 +137,8 @@ struct cuda {
     pthread_mutex_t lock;
     bool started, retained;
     result_t error; /* of a kernel that died; under lock */
+    bool left;      /* closed while its kernel ran on */
+    struct cuda *next;
 };
 
 /* driver_lock is held. */
@@ -199,8 +203,8 @@ static int refused(result_t r, int result, const char *why, const char **ret_why
     *ret_why = why;
     if (!is_lasting(r))
         return result;
-    *ret_why = "a kernel of this process faulted, and CUDA keeps that error: open the engine in another "
-               "process, or in a context of your own made after it";
+    *ret_why = "a kernel of this process faulted, and CUDA keeps that error until the process ends: open the "
+               "engine in another process";
     return -ENOTRECOVERABLE;
 }
 
@@ -301,6 +305,69 @@ static int prepare(struct cuda *c, const struct tg_engine_options *o, const char
     return 0;
 }
 
+/* Gives back everything, when its kernel has ended. driver_lock is held. */
+static void release(struct cuda *c)
+{
+    struct cuda **at = &opened;
+    while (*at && *at != c)
+        at = &(*at)->next;
+    if (*at)
+        *at = c->next;
+    if (c->context) {
+        enter(c);
+        for (uint32_t i = 0; i < c->host_count; i++)
+            driver.host_free(c->host[i]);
+        for (uint32_t i = 0; i < c->locked_count; i++)
+            driver.host_unregister(c->locked[i]);
+        for (uint32_t i = 0; i < c->memory_count; i++)
+            driver.mem_free(c->memory[i]);
+        if (c->stream)
+            driver.stream_destroy(c->stream);
+        if (c->copies)
+            driver.stream_destroy(c->copies);
+        if (c->module)
+            driver.module_unload(c->module);
+        leave();
+        if (c->retained)
+            driver.context_release(c->device);
+    }
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+/* One engine a context: while its kernel runs, what a second one asks of the driver there does not come back
+ * before that kernel ends (seen with driver 580). Who was closed with a kernel that ran on is looked at
+ * again. */
+static int enlist(struct cuda *c, const char **ret_why)
+{
+    int r = 0;
+    pthread_mutex_lock(&driver_lock);
+    for (struct cuda *next, *other = opened; other; other = next) {
+        next = other->next;
+        if (other->context != c->context)
+            continue;
+        enter(other);
+        bool over = other->left && driver.stream_query(other->stream) != CUDA_NOT_READY;
+        leave();
+        if (over) {
+            release(other);
+            continue;
+        }
+        *ret_why = other->left
+                       ? "a body of an engine of this process that was closed has not returned: open the "
+                         "engine in another process"
+                       : "an engine of this process is open on that GPU: one in a context; another process "
+                         "may open one beside it";
+        r = -EBUSY;
+    }
+    if (!r) {
+        c->next = opened;
+        opened = c;
+    }
+    pthread_mutex_unlock(&driver_lock);
+    return r;
+}
+
 static int cuda_open(const struct tg_engine_options *o, void **ret_state, const char **ret_why)
 {
     if (!built_in_image && !o->device_image) {
@@ -317,6 +384,8 @@ static int cuda_open(const struct tg_engine_options *o, void **ret_state, const 
         return -ENOMEM;
     pthread_mutex_init(&c->lock, NULL);
     r = find_device(c, o, ret_why);
+    if (!r)
+        r = enlist(c, ret_why);
     if (!r) {
         enter(c);
         r = prepare(c, o, ret_why);
@@ -464,29 +533,19 @@ static bool ended(struct cuda *c)
 static void cuda_close(void *state)
 {
     struct cuda *c = state;
+    bool over = true;
     if (c->context) {
         enter(c);
-        /* What a kernel that runs on may still touch is left to it. */
-        if (ended(c)) {
-            for (uint32_t i = 0; i < c->host_count; i++)
-                driver.host_free(c->host[i]);
-            for (uint32_t i = 0; i < c->locked_count; i++)
-                driver.host_unregister(c->locked[i]);
-            for (uint32_t i = 0; i < c->memory_count; i++)
-                driver.mem_free(c->memory[i]);
-            if (c->stream)
-                driver.stream_destroy(c->stream);
-            if (c->copies)
-                driver.stream_destroy(c->copies);
-            if (c->module)
-                driver.module_unload(c->module);
-        }
+        over = ended(c);
         leave();
-        if (c->retained)
-            driver.context_release(c->device);
     }
-    pthread_mutex_destroy(&c->lock);
-    free(c);
+    pthread_mutex_lock(&driver_lock);
+    if (over)
+        release(c);
+    else
+        c->left =
+            true; /* what its kernel may still touch is left to it, until somebody opens another engine */
+    pthread_mutex_unlock(&driver_lock);
 }
 
 const struct tg_link tg_link_cuda = {

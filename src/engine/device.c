@@ -212,7 +212,8 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
         r = tg_device_watch_start(e);
     if (!r && o->kernel)
         return tg_device_bodies_register(e, o->kernel);
-    return r ? tg_open_because(r, "the kernel did not start, or not all of its blocks came up") : 0;
+    return r ? tg_open_because(r, "the kernel did not start, or its blocks did not all find room on the GPU")
+             : 0;
 }
 
 void tg_device_free(struct tg_engine *e)

@@ -206,7 +206,7 @@ what_is_installed_cannot_be_armed() {
   TIDEGATE_FAULT_POINT=x:0 exits 0 "$INSTALLED" status
   exits 2 "$BUILD/tidegate-broker" --runtime-dir /x --state-dir /x --fault-point end.before
   exits 0 "$BUILD/tidegate-broker" --help
-  grep -q fault out && fail "it speaks of faults: $(cat out)"
+  grep -q fault-point out && fail "it has fault points: $(cat out)"
   return 0
 }
 

@@ -2,6 +2,7 @@
  * What only an engine on a device has: opcodes of a device image, why it cannot be opened. Skips (77) without
  * a device; TG_TEST_BACKEND names one. */
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,7 +45,7 @@ static void register_all(struct tg_engine *e)
     for (uint32_t op = OP_DEVICE_ADD; op <= OP_DEVICE_AGAIN; op++)
         CHECK_EQ(tg_engine_register_device(e, op, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_WARP, TG_DEVICE_WARP), 0);
-    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_SPIN, TG_DEVICE_WARP), 0);
+    CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_SPIN, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_WILD, TG_DEVICE_LANE), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_UNTIL, TG_DEVICE_WARP), 0);
     CHECK_EQ(tg_engine_register_device(e, OP_DEVICE_BLOCK, TG_DEVICE_BLOCK), 0);
@@ -308,41 +309,55 @@ static void each_level_has_its_latencies(void)
     test_close(e);
 }
 
-/* Two engines on one device share it: each has its blocks. One that does not fit is refused, and says so. */
-static void two_engines_share_a_device(void)
+/* Starts this program again as a process of its own; returns its exit code. */
+static int in_a_child(char *word)
 {
-    struct tg_engine_options o = image_options(64);
-    struct tg_engine *e[2], *none = NULL;
-    struct tg_item t;
-    o.device_blocks = 2;
-    for (int i = 0; i < 2; i++) {
-        e[i] = test_open(&o);
-        register_all(e[i]);
-    }
-    for (uint32_t i = 0; i < 20; i++)
-        for (uint32_t k = 0; k < 2; k++)
-            CHECK_EQ(run(e[k], OP_DEVICE_ADD, 7, 1 + k, &t), 0);
-    CHECK(test_word(e[0], 167) == 20 && test_word(e[1], 167) == 40);
-    if (on_the_card()) {
-        o.device_blocks = 512;
-        int r = tg_engine_open(&o, &none);
-        fprintf(stderr, "  512 blocks beside them: %d (%s)\n", r, tg_engine_open_reason());
-        CHECK(r != 0 && strlen(tg_engine_open_reason()) > 0);
-    }
-    test_close(e[0]);
-    CHECK_EQ(run(e[1], OP_DEVICE_ADD, 7, 2, &t), 0);
-    test_close(e[1]);
+    char name[] = "test_engine_device", *argv[] = {name, word, NULL};
+    pid_t child;
+    int status = 0;
+    CHECK_EQ(posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
-
-/* ---- On the card: faults --------------------------------------------------------------------------------
- */
 
 static int works(struct tg_engine *e)
 {
     struct tg_item t;
-    int r = run(e, OP_DEVICE_ADD, 7, 1, &t);
-    return r == 0 && test_word(e, 167) == 1;
+    return run(e, OP_DEVICE_ADD, 7, 1, &t) == 0 && test_word(e, 167) != 0;
 }
+
+/* Two engines on one GPU: of one process the second is refused at once, of two processes both work. Emulated
+ * ones are as many as wanted. */
+static void a_device_has_one_engine_of_a_process(void)
+{
+    struct tg_engine_options o = image_options(64);
+    o.device_blocks = 2;
+    struct tg_engine *e = test_open(&o), *second = NULL;
+    register_all(e);
+    int r = tg_engine_open(&o, &second);
+    CHECK_EQ(r, on_the_card() ? -EBUSY : 0);
+    if (r) {
+        char word[] = "child";
+        uint64_t start = tg_clock_mono_ns();
+        CHECK(strstr(tg_engine_open_reason(), "process"));
+        CHECK_EQ(in_a_child(word), 0);
+        fprintf(stderr, "  in another process: %" PRIu64 " ms\n", (tg_clock_mono_ns() - start) / 1000000);
+    } else {
+        register_all(second);
+        CHECK(works(second));
+    }
+    CHECK(works(e));
+    CHECK_EQ(tg_engine_close(second, LIMIT, NULL), 0);
+    CHECK(works(e));
+    test_close(e);
+    e = test_open(&o);
+    register_all(e);
+    CHECK(works(e));
+    test_close(e);
+}
+
+/* ---- On the card: faults --------------------------------------------------------------------------------
+ */
 
 /* Opens an engine with these options, and lets a body of it store to nobody's memory. */
 static void fault(struct tg_engine_options o)
@@ -372,68 +387,47 @@ static void fault(struct tg_engine_options o)
     test_close(e);
 }
 
-/* What works after a fault depends on CUDA; what does not is said. */
-static int reopens(const struct tg_engine_options *o)
+/* CUDA keeps the fault, and that is said. */
+static void is_not_opened_again(const struct tg_engine_options *o)
 {
     struct tg_engine *e = NULL;
-    int r = tg_engine_open(o, &e);
-    fprintf(stderr, "  opened again: %d (%s)\n", r, tg_engine_open_reason());
-    if (r) {
-        CHECK_EQ(r, -ENOTRECOVERABLE);
-        CHECK(strstr(tg_engine_open_reason(), "another process"));
-        return 0;
-    }
-    register_all(e);
-    CHECK(works(e));
-    test_close(e);
-    return 1;
+    CHECK_EQ(tg_engine_open(o, &e), -ENOTRECOVERABLE);
+    CHECK(strstr(tg_engine_open_reason(), "another process"));
 }
 
 typedef int (*context_create)(void **, unsigned, int);
 typedef int (*context_call)(void *);
 
-/* In a context of the caller's own; after a fault it is destroyed, and another is made. */
-static void an_engine_in_a_context_of_the_callers(void)
+/* An engine in a context of the caller's own works; a fault of it is reported, and nothing of this process
+ * works then. */
+static int own_context(void)
 {
     struct tg_engine_options o = image_options(64);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *create, *destroy, *ignored;
+    void *driver = NULL, *create, *ignored;
     context_create new_context;
-    context_call end_context, pop;
+    context_call pop;
+    o.device_blocks = 2;
+    test_close(test_open(&o)); /* starts the driver */
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
     CHECK(driver);
     create = dlsym(driver, "cuCtxCreate_v2");
-    destroy = dlsym(driver, "cuCtxDestroy_v2");
     ignored = dlsym(driver, "cuCtxPopCurrent_v2");
     memcpy(&new_context, &create, sizeof(create));
-    memcpy(&end_context, &destroy, sizeof(destroy));
     memcpy(&pop, &ignored, sizeof(ignored));
-    o.device_blocks = 2;
     CHECK_EQ(new_context(&o.device_context, 0, 0), 0);
     pop(&ignored);
     fault(o);
-    CHECK_EQ(reopens(&o), 0);
-    end_context(o.device_context);
-    if (new_context(&o.device_context, 0, 0) != 0) {
-        fprintf(stderr, "  no new context after a fault\n");
-        return;
-    }
-    pop(&ignored);
-    reopens(&o);
-    end_context(o.device_context);
+    is_not_opened_again(&o);
+    return 0;
 }
 
-/* In the primary context; then a process of its own works whatever CUDA keeps in this one. */
-static void after_a_fault_a_child_process_works(void)
+static int primary_fault(void)
 {
     struct tg_engine_options o = image_options(64);
     o.device_blocks = 2;
     fault(o);
-    reopens(&o);
-    char name[] = "test_engine_device", word[] = "child", *argv[] = {name, word, NULL};
-    pid_t child;
-    int status = 0;
-    CHECK_EQ(posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ), 0);
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    is_not_opened_again(&o);
+    return 0;
 }
 
 static int child(void)
@@ -447,10 +441,24 @@ static int child(void)
     return 0;
 }
 
+/* Each fault in a process of its own, which it ends for CUDA; the next one works. */
+static void a_fault_is_reported_and_another_process_works(void)
+{
+    char own[] = "own-context", primary[] = "fault", plain[] = "child";
+    CHECK_EQ(in_a_child(primary), 0);
+    CHECK_EQ(in_a_child(plain), 0);
+    CHECK_EQ(in_a_child(own), 0);
+    CHECK_EQ(in_a_child(plain), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "child") == 0)
         return child();
+    if (argc > 1 && strcmp(argv[1], "own-context") == 0)
+        return own_context();
+    if (argc > 1 && strcmp(argv[1], "fault") == 0)
+        return primary_fault();
     RUN(what_cannot_be_opened_says_why);
     if (!test_backend()) {
         fprintf(stderr, "SKIPPED: TG_TEST_BACKEND names no device\n");
@@ -463,11 +471,9 @@ int main(int argc, char **argv)
     RUN(items_of_blocks_run_on_all_lanes);
     RUN(e3_blocks_and_small_items_share_the_workers);
     RUN(each_level_has_its_latencies);
-    RUN(two_engines_share_a_device);
+    RUN(a_device_has_one_engine_of_a_process);
     RUN(a_body_past_its_limit_ends_the_engine);
-    if (on_the_card()) {
-        RUN(an_engine_in_a_context_of_the_callers);
-        RUN(after_a_fault_a_child_process_works);
-    }
+    if (on_the_card())
+        RUN(a_fault_is_reported_and_another_process_works);
     return 0;
 }
