@@ -7,10 +7,12 @@ src=$(cd "$(dirname "$0")/../../src" && pwd) || exit 1
 reads='tg_clock_wall_ms\(|CLOCK_REALTIME|gettimeofday|(^|[^_[:alnum:]])time\((NULL|&)'
 allowed='^broker/log\.c:time_t now = time\(NULL\);$
 ^broker/(ops_admit|life|marks)\.c:.*(asked|held)_wall_ms = tg_clock_wall_ms\(\);$
-^broker/store\.c:bind_int\(st, 14, tg_clock_wall_ms\(\)\);$
 ^broker/outputs\.c:uint64_t now = tg_clock_wall_ms\(\);$
+^broker/(ended|store_end|adopt)\.c:.*\.wall_ms = tg_clock_wall_ms\(\)\}[,;]$
+^client/(launch_)?run\.c:\.ended_wall_ms = tg_clock_wall_ms\(\)\};$
 ^cli/history\.c:uint64_t now = tg_clock_wall_ms\(\);$'
-# outputs: how old a kept file is (its time stamp is of that clock); history: --since.
+# ended, store_end, adopt, run: when it ended, as the history shows it. outputs: how old a kept file is (its time
+# stamp is of that clock); history: --since.
 found=$(grep -rnE --include='*.[ch]' "$reads" "$src" | grep -vE ':[0-9]+:[[:space:]]*(/\*|\*|//)' |
     grep -v "^$src/base/clock.h:" | sed -E "s|^$src/||; s|:[0-9]+:[[:space:]]*|:|")
 [ -n "$found" ] || { echo "the pattern finds nothing: it is broken"; exit 1; }
