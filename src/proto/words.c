@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/parse.h"
@@ -72,6 +74,26 @@ int tg_words_open(const char *state_dir)
     return fd < 0 ? -errno : fd;
 }
 
+/* A limit on the size of files (`ulimit -f`) is an error here, and not the signal that ends a process: that
+ * is sent to the thread which writes, so it can be held back and taken by it. */
+static int write_whole(int fd, const char *line, size_t n)
+{
+    sigset_t limit, before;
+    const struct timespec at_once = {0, 0};
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    int err = pthread_sigmask(SIG_BLOCK, &limit, &before);
+    if (err)
+        return -err;
+    ssize_t written = write(fd, line, n);
+    err = written == (ssize_t)n ? 0 : written < 0 ? errno : ENOSPC;
+    if (err == EFBIG && !sigismember(&before, SIGXFSZ))
+        while (sigtimedwait(&limit, NULL, &at_once) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -err;
+}
+
 int tg_words_write(int fd, const char *mark, const struct tg_word *w)
 {
     char line[LINE_BYTES];
@@ -88,9 +110,7 @@ int tg_words_write(int fd, const char *mark, const struct tg_word *w)
     *end++ = ' ';
     put_sum(sum, end);
     end[8] = '\n';
-    ssize_t n = end + 9 - line;
-    ssize_t written = write(fd, line, (size_t)n);
-    return written == n ? 0 : written < 0 ? -errno : -ENOSPC;
+    return write_whole(fd, line, (size_t)(end + 9 - line));
 }
 
 int tg_words_append(const char *state_dir, const char *mark, const struct tg_word *w)

@@ -92,10 +92,20 @@ without_the_file_all_else_works() {
   rmdir "$XDG_STATE_HOME/tidegate/words"
 }
 
+# The limit is the command's, and no reason for its wrapper to die.
+a_limit_on_the_size_of_files() {
+  local code
+  (ulimit -f 0 && exec "$TG" run -q -m 10 -- sh -c 'exit 7') </dev/null 2>&1 | cat
+  code=${PIPESTATUS[0]}
+  [ "$code" = 7 ] || fail "the wrapper exits $code"
+  must_end done 7
+}
+
 row a8_killed_before_it_has_read_the_word
 row a8_no_broker_when_it_ends
 row a8_killed_at_once_after_the_end
 row a8_many_ends_not_written_yet
 row without_the_file_all_else_works
+row a_limit_on_the_size_of_files
 must_count 0 0
 exit 0

@@ -2,6 +2,7 @@
  * A8: the words of wrappers on how commands ended: kept, found again, and no damage makes a wrong one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -182,6 +183,25 @@ static void words_of_many_do_not_mix(void)
     end();
 }
 
+/* `ulimit -f`: the signal that tells of it would end the wrapper. */
+static void a_limit_on_files_ends_nobody(void)
+{
+    struct rlimit limit, none;
+    begin();
+    CHECK_EQ(tg_words_make(base), 0);
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    int r = append(1, UUID, 7);
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    CHECK_EQ(r, -EFBIG);
+    CHECK_EQ(count(), 0);
+    CHECK_EQ(append(1, UUID, 7), 0);
+    CHECK_EQ(count(), 1);
+    end();
+}
+
 int main(void)
 {
     RUN(what_was_said_is_read_in_order_of_tickets);
@@ -189,5 +209,6 @@ int main(void)
     RUN(what_is_no_file_is_no_word);
     RUN(a_long_file_is_changed_and_nothing_near_is_lost);
     RUN(words_of_many_do_not_mix);
+    RUN(a_limit_on_files_ends_nobody);
     return 0;
 }
