@@ -81,8 +81,8 @@ static struct usage usage_of(pid_t pid)
     return u;
 }
 
-/* Processor time of the broker's loop so far, in ns: other work on the machine does not count in it, nor what its
- * threads look up beside it. */
+/* Processor time of the broker's loop so far, in ns: other work on the machine does not count in it, nor what
+ * its threads look up beside it. */
 static uint64_t cpu_ns_of(pid_t pid)
 {
     char path[64];
