@@ -238,9 +238,10 @@ int main(void)
     uint64_t first_cpu = cpu_ns[1] - cpu_ns[0], last_cpu = cpu_ns[3] - cpu_ns[2];
     fprintf(stderr, "  of the broker's processor time: %.1f and %.1f us each\n", (double)first_cpu / 1e6,
             (double)last_cpu / 1e6);
-    /* The broker's own time tells, since other work comes and goes between the two thousands. A design that
+    /* The broker's own time tells, since other work comes and goes between the two thousands. Once a second
+     * it looks at all who wait, which a slow machine or a sanitizer makes a part of it. A design that
      * rewrites its state on each change gives 10. */
-    CHECK(last_cpu <= 2 * first_cpu);
+    CHECK(last_cpu <= 5 * first_cpu);
 
     fprintf(stderr, "s11_all_waiters_are_visible\n");
     json_t *s = status_of(&p);

@@ -87,7 +87,12 @@ in_background() {
   BG=$!
   STARTED+=("$BG")
 }
-ended() { ! kill -0 "$1" 2>/dev/null || [ "$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)" = Z ]; }
+# One look: between two, whoever reaps it may come.
+ended() {
+  local state
+  state=$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)
+  [ -z "$state" ] || [ "$state" = Z ] || [ "$state" = X ]
+}
 
 # hold FIFO: makes a holder that lasts until its fifo is opened for writing; the pid of its wrapper in BG.
 hold() {

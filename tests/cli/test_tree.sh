@@ -5,7 +5,7 @@
 without_leak_search
 use_slots 1
 
-gone() { ! kill -0 "$1" 2>/dev/null || [ "$(awk '{ print $3 }' "/proc/$1/stat" 2>/dev/null)" = Z ]; }
+gone() { ended "$1"; }
 # names PID FILE: the script in a command writes its background child's number like this, whole or not at all.
 say='say() { echo $! >"$1.t"; mv "$1.t" "$1"; }'
 pid_of() { until_true 5 test -s "$1" || fail "no $1"; cat "$1"; }
