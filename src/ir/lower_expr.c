@@ -60,6 +60,17 @@ void tg_lower_word(struct tg_lower *l, uint32_t buffer, const char *index, struc
     tg_lower_line(l, "    return TG_OUT_OF_BOUNDS;");
 }
 
+/* The value becomes a constant of its own, and out its name. Frees value. */
+static void name_value(struct tg_lower *l, struct tg_text *value, struct tg_text *out)
+{
+    uint32_t number = ++l->numbers;
+    tg_lower_line(l, "const u32 t%u = ", number);
+    tg_text_join(l->body, value);
+    tg_text_put(l->body, ";");
+    tg_text_printf(out, "t%u", number);
+    tg_text_free(value);
+}
+
 void tg_lower_operand(struct tg_lower *l, uint32_t id, struct tg_text *out)
 {
     const struct tg_ir_data *d = tg_ir_at(l->ir, id);
@@ -69,12 +80,7 @@ void tg_lower_operand(struct tg_lower *l, uint32_t id, struct tg_text *out)
     }
     struct tg_text value = {0};
     tg_lower_expr(l, id, &value);
-    uint32_t number = ++l->numbers;
-    tg_lower_line(l, "const u32 t%u = ", number);
-    tg_text_join(l->body, &value);
-    tg_text_put(l->body, ";");
-    tg_text_printf(out, "t%u", number);
-    tg_text_free(&value);
+    name_value(l, &value, out);
 }
 
 static void load(struct tg_lower *l, const struct tg_ir_data *d, struct tg_text *out)
@@ -208,10 +214,5 @@ void tg_lower_expr(struct tg_lower *l, uint32_t id, struct tg_text *out)
     }
     struct tg_text value = {0};
     compound(l, d, &value);
-    uint32_t number = ++l->numbers;
-    tg_lower_line(l, "const u32 t%u = ", number);
-    tg_text_join(l->body, &value);
-    tg_text_put(l->body, ";");
-    tg_text_printf(out, "t%u", number);
-    tg_text_free(&value);
+    name_value(l, &value, out);
 }

@@ -103,7 +103,7 @@ static void o14_recent_grants_count_until_they_show(void)
         if (recent_grants_round())
             return;
     }
-    fprintf(stderr, "  not shown: this machine is too busy with other things\n");
+    not_shown("this machine is too busy with other things");
 }
 
 /* It closes at the limit, and opens only well below it. */
@@ -296,5 +296,5 @@ int main(void)
     RUN(o14_strangers_load_is_named_and_may_be_overruled);
     RUN(m10_pressure_alone_holds_back_and_ends_nobody);
     RUN(m11_in_a_container_its_own_work_counts);
-    return 0;
+    return shown_all();
 }

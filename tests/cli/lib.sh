@@ -46,6 +46,13 @@ fail() {
   exit 1
 }
 row() { echo "$*" >&2; "$@"; }
+# What a row could not show on this machine. `shown_all`, a test's last line, then makes it skipped, not passed.
+NOT_SHOWN=0
+not_shown() {
+  echo "  not shown: $*" >&2
+  NOT_SHOWN=1
+}
+shown_all() { exit $((NOT_SHOWN ? 77 : 0)); }
 
 # until_true SECONDS COMMAND...: polls every 10 ms. This is the test's patience, not the program's: ten times
 # SECONDS, for a machine on which others work too.
