@@ -29,6 +29,8 @@ static const struct tg_verb verbs[] = {
      "--socket PATH [--slots N] [--workers N] [--tenant UID=T[:QUOTA]]... [--clients N]\n"
      "           [--client-slots N] [--mode OCTAL]",
      "an engine that other processes submit to, each through a ring of its own"},
+    {"device", tg_verb_engine_device, "",
+     "own a GPU for the program that starts this (options.device_process); not for hands"},
     {NULL, NULL, NULL, NULL},
 };
 
