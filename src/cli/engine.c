@@ -13,8 +13,9 @@ static const struct tg_verb verbs[] = {
     {"run", tg_verb_engine_run,
      "[FILE.jsonl|-] [--slots N] [--workers N] [--tenants N] [--quota N] [--order input|completion]\n"
      "           [--keep-going] [--unrestricted] [--scan] [--pin CPU,...] [--dfa FILE] [--io DIR]\n"
-     "           [--backend cpu|cuda|cuda:N] [--sm N] [--body FILE]... [--observables N] [--log-records N] "
-     "[--spin-us N]\n"
+     "           [--backend cpu|cuda|cuda:N] [--sm N] [--body FILE]... [--cuda FILE] [--op "
+     "N[:lane|warp|block]]...\n"
+     "           [--observables N] [--log-records N] [--spin-us N]\n"
      "           [--summary text|json|none] [--stall DURATION] [--save-ring FILE] [--save-control FILE]\n"
      "           [--save-log FILE]",
      "run work items, one JSON object a line; results as JSON lines"},
