@@ -118,7 +118,7 @@ static void a_ring_larger_than_the_workers_is_drained(void)
     uint32_t n = 0;
     for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++)
         for (uint32_t i = 0; i < 400; i++, n += 64)
-            CHECK_EQ(tg_engine_submit_many(e, i % 29, level, items, 64, NULL), 0);
+            CHECK_EQ(submit_many_soon(e, i % 29, level, items, 64, NULL), 0);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     CHECK_EQ(test_word(e, TG_CONTROL_DONE_COUNT), n);
     test_close(e);
@@ -129,7 +129,7 @@ static void a_ring_larger_than_the_workers_is_drained(void)
     e = test_engine(2000, 2);
     for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++)
         for (uint32_t i = 0; i < 6; i++)
-            CHECK_EQ(tg_engine_submit_many(e, i, level, items, 64, NULL), 0);
+            CHECK_EQ(submit_many_soon(e, i, level, items, 64, NULL), 0);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     CHECK_EQ(test_word(e, TG_CONTROL_DONE_COUNT), 5 * 6 * 64);
     test_close(e);
