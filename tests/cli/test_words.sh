@@ -96,6 +96,9 @@ without_the_file_all_else_works() {
 # runtime writes a file of its own at the start, and dies of it.
 a_limit_on_the_size_of_files() {
   local code=0
+  killed "$(broker_pid)" || fail "the broker does not die"
+  exits 0 "$TG" run -q -m 10 -- true
+  [ -f "$XDG_STATE_HOME/tidegate/words" ] || fail "there is no file that could not be written to"
   # shellcheck disable=SC2016 # for the inner shell; its parent is the wrapper
   "$TG" run -q -m 10 -- sh -c 'prlimit --fsize=0 --pid $PPID || exit 99; exit 7' </dev/null || code=$?
   [ "$code" = 7 ] || fail "the wrapper exits $code"
