@@ -31,6 +31,13 @@ static inline const char *test_backend(void)
     return name && name[0] ? name : NULL;
 }
 
+/* All warps of the emulator share one thread: what makes rings wrap elsewhere takes minutes there. */
+static inline bool test_emulated(void)
+{
+    const char *name = test_backend();
+    return name && strcmp(name, "emulated") == 0;
+}
+
 static inline struct tg_engine_options test_options(uint32_t slots, uint32_t workers)
 {
     struct tg_engine_options o;
