@@ -293,9 +293,9 @@ struct tg_item {
  *            accepted; its item stays PUBLISHED until it may run.
  * -EINVAL    priority above 4, opcode not publishable, more than 12 arguments, or a BATCH_FENCE with
  *            a0 != 0 (use tg_engine_submit_batch)
- * -EAGAIN    the level's slots are all in use (tg_engine_wait_space)
- * -ENOSPC    the level's partition has no slots for this call
- * -ESHUTDOWN the engine drains or was shut down */
+ * -EAGAIN    the level's slots are all in use, or on their way back: one is free a moment after its item is
+ * DONE, later where the thread that frees it was put off its core just then (tg_engine_wait_space) -ENOSPC
+ * the level's partition has no slots for this call -ESHUTDOWN the engine drains or was shut down */
 int tg_engine_submit(struct tg_engine *engine, uint32_t tenant, uint32_t priority, uint32_t opcode,
                      const uint32_t *args, uint32_t arg_count, struct tg_item *ret_item);
 
