@@ -3,10 +3,10 @@
  * Cancelling what runs (V5, L17, L19): everybody of the ticket's tree is told to end (TERM, and CONT when it
  * is stopped), also who has left its session; who is still there after the grace is killed, again and again,
  * for there may be new ones every time. Whoever asked is answered when nobody is left, or with who survived
- * when nobody has died for the limit (--cancel-limit, 5 s) since the first kill: processes that the kernel does
- * not let end. A large tree on a busy machine may take longer to die than that, so each death gives it the
- * limit anew; one that replaces its dead for ever gets LONGEST limits. Who belongs to the tree a thread finds
- * out (look.c); they are told then.
+ * when nobody has died for the limit (--cancel-limit, 5 s) since the first kill: processes that the kernel
+ * does not let end. A large tree on a busy machine may take longer to die than that, so each death gives it
+ * the limit anew; one that replaces its dead for ever gets LONGEST limits. Who belongs to the tree a thread
+ * finds out (look.c); they are told then.
  *
  * Signals go through tg_owner_signal alone, which checks the identity first (L8, L13).
  */
@@ -18,7 +18,7 @@
 #include "proto/fields.h"
 
 #define AGAIN_MS 100u
-#define LONGEST 12u /* so many times the limit, whoever dies */
+#define LONGEST 12u    /* so many times the limit, whoever dies */
 #define SHOWN_MAX 100u /* survivors that are named in the answer */
 
 struct tg_cancel {

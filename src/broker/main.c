@@ -99,7 +99,8 @@ static int take_option(struct arguments *a, int option, const char *value)
         return 0;
     case 'c':
         if (tg_parse_u64(value, 100, 600000, &n))
-            return usage_error("--cancel-limit", value, "must be a number of milliseconds from 100 to 600000");
+            return usage_error("--cancel-limit", value,
+                               "must be a number of milliseconds from 100 to 600000");
         a->broker.cancel_ms = n;
         return 0;
     case 'F':

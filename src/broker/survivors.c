@@ -164,7 +164,8 @@ static struct tg_survivor *find_known(struct tg_survivor **known, size_t n, cons
     return found && (*found)->start_ticks == p->start_ticks ? *found : NULL;
 }
 
-/* Those without a descriptor: who was not seen any more has died (or detached), the others are tried again. */
+/* Those without a descriptor: who was not seen any more has died (or detached), the others are tried again.
+ */
 static void watch_all(struct tg_broker *b, struct tg_ticket *t)
 {
     struct tg_survivor *next;

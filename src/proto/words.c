@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * See words.h. A line: "ID:UUID STATUS OOM PEAK BOOT WALL SUM", SUM over all before it. Lines are appended in
- * one write to a file opened with O_APPEND, so those of several wrappers do not mix. Each begins with the end of
- * a line, too: what a full disk let another write of his in part ends there, and takes nobody's along. */
+ * one write to a file opened with O_APPEND, so those of several wrappers do not mix. Each begins with the end
+ * of a line, too: what a full disk let another write of his in part ends there, and takes nobody's along. */
 #include "proto/words.h"
 
 #include <errno.h>
