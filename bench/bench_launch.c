@@ -20,6 +20,7 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,6 +32,7 @@
 #include "bench.h"
 #include "client/client.h"
 #include "client/tool.h"
+#include "guard.h"
 #include "tidegate/launch.h"
 #include "machine/root.h"
 
@@ -243,6 +245,7 @@ static void setup(void)
     if (!mkdtemp(place) || setenv("HOME", place, 1) || setenv("XDG_RUNTIME_DIR", place, 1) ||
         unsetenv("TIDEGATE_TICKET"))
         die(place);
+    bench_guard_place(place);
     snprintf(page_path, sizeof(page_path), "%s/page", place);
     snprintf(lock_path, sizeof(lock_path), "%s/lock", place);
     /* Two folders, as in a home: the broker watches that of its socket. */
@@ -419,6 +422,7 @@ static _Noreturn void waiting_main(const char *count)
 {
     struct tg_launch *launch;
     struct tg_launch_options o = TG_LAUNCH_OPTIONS;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     o.prio = 0;
     o.est_mb = 10;
     if (tg_launch_open(true, &launch) != 0)
@@ -556,6 +560,7 @@ int main(int argc, char **argv)
     }
     rounds = rounds / BLOCK * BLOCK;
     n_waiters = n_waiters / 1000 * 1000;
+    bench_guard();
     setup();
     struct job *page = map_page(page_path);
     for (size_t i = 2; i < CONTENDERS; i++)
