@@ -260,6 +260,10 @@ bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t 
                    struct tg_claimed *ret);
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
 
+/* ---- tenant.c ---- */
+/* A tenant may claim that could not before: workers look at blocked ones again, and one is woken. */
+void tg_tenant_changed(struct tg_engine *e);
+
 /* ---- free.c ---- */
 /* A number for the calling thread, to choose its shard by; 0: none yet. */
 extern _Thread_local uint32_t tg_submitter_number;
