@@ -398,7 +398,9 @@ struct tg_ir_step {
     uint32_t node;   /* the load, store or atomic */
     uint32_t buffer; /* observable is control */
     uint32_t index;
+    uint32_t order; /* enum tg_ir_order of an atomic; relaxed for a load or store */
     uint32_t before, after;
+    bool read; /* it was looked at too: a load, add, exchange or compare-exchange */
     bool wrote;
 };
 /* Returns 0, or a negative value that ends the run or exploration with it. */

@@ -281,6 +281,7 @@ static void atomic(struct assembler *s, uint32_t id, const struct tg_ir_data *d)
     struct tg_ir_code c = {.op = ops[d->op],
                            .buffer = d->buffer,
                            .blind = d->op == TG_IR_A_ADD && d->name == 0,
+                           .order = d->order,
                            .d = result,
                            .node = id};
     c.a = expression(s, d->a, NOWHERE);

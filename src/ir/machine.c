@@ -265,8 +265,10 @@ int tg_ir_run_shared(struct tg_ir_machine *m, uint32_t lane, bool *ret_changed)
                               .node = c->node,
                               .buffer = at.buffer,
                               .index = at.index,
+                              .order = c->order,
                               .before = before,
                               .after = after,
+                              .read = c->op != TG_IR_C_STORE,
                               .wrote =
                                   c->op != TG_IR_C_LOAD && (c->op != TG_IR_C_CAS || before == row[c->b])};
     return m->observer(m->context, &step);

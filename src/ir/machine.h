@@ -39,7 +39,7 @@ struct tg_ir_code {
     uint8_t op;
     uint8_t buffer;
     uint8_t blind; /* an ADD whose result nobody asked for */
-    uint8_t spare;
+    uint8_t order; /* enum tg_ir_order, for the observer */
     uint32_t d, a, b, c;
     uint32_t trap;
     uint32_t node;
