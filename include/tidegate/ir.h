@@ -227,6 +227,11 @@ struct tg_ir_node tg_ir_atomic_add(struct tg_ir *ir, const char *result, const c
 struct tg_ir_node tg_ir_atomic_exchange(struct tg_ir *ir, const char *result, const char *buffer,
                                         struct tg_ir_expr index, struct tg_ir_expr value,
                                         enum tg_ir_order order);
+/* The bits that are in value too; those that are in one of them. */
+struct tg_ir_node tg_ir_atomic_and(struct tg_ir *ir, const char *result, const char *buffer,
+                                   struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order);
+struct tg_ir_node tg_ir_atomic_or(struct tg_ir *ir, const char *result, const char *buffer,
+                                  struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order);
 /* Writes desired if the word is expected. It was written exactly when result equals expected. Strong. */
 struct tg_ir_node tg_ir_atomic_cas(struct tg_ir *ir, const char *result, const char *buffer,
                                    struct tg_ir_expr index, struct tg_ir_expr expected,

@@ -215,6 +215,10 @@ static uint32_t effect(const uint32_t *row, const struct tg_ir_code *c, uint32_t
         return before + row[c->b];
     case TG_IR_C_CAS:
         return before == row[c->b] ? row[c->c] : before;
+    case TG_IR_C_AND:
+        return before & row[c->b];
+    case TG_IR_C_OR:
+        return before | row[c->b];
     default:
         return before;
     }

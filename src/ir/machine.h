@@ -31,6 +31,8 @@ enum tg_ir_code_op {
     TG_IR_C_ADD,      /* r[d] = before; += r[b] */
     TG_IR_C_EXCHANGE, /* r[d] = before; = r[b] */
     TG_IR_C_CAS,      /* r[d] = before; = r[c] if it was r[b] */
+    TG_IR_C_AND,      /* r[d] = before; &= r[b] */
+    TG_IR_C_OR,       /* r[d] = before; |= r[b] */
     TG_IR_C_COUNT
 };
 
