@@ -227,6 +227,11 @@ struct tg_ir_node tg_ir_atomic_add(struct tg_ir *ir, const char *result, const c
 struct tg_ir_node tg_ir_atomic_exchange(struct tg_ir *ir, const char *result, const char *buffer,
                                         struct tg_ir_expr index, struct tg_ir_expr value,
                                         enum tg_ir_order order);
+/* The bits that are in value too; those that are in one of them. */
+struct tg_ir_node tg_ir_atomic_and(struct tg_ir *ir, const char *result, const char *buffer,
+                                   struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order);
+struct tg_ir_node tg_ir_atomic_or(struct tg_ir *ir, const char *result, const char *buffer,
+                                  struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order);
 /* Writes desired if the word is expected. It was written exactly when result equals expected. Strong. */
 struct tg_ir_node tg_ir_atomic_cas(struct tg_ir *ir, const char *result, const char *buffer,
                                    struct tg_ir_expr index, struct tg_ir_expr expected,
@@ -398,7 +403,9 @@ struct tg_ir_step {
     uint32_t node;   /* the load, store or atomic */
     uint32_t buffer; /* observable is control */
     uint32_t index;
+    uint32_t order; /* enum tg_ir_order of an atomic; relaxed for a load or store */
     uint32_t before, after;
+    bool read; /* it was looked at too: a load, add, exchange or compare-exchange */
     bool wrote;
 };
 /* Returns 0, or a negative value that ends the run or exploration with it. */

@@ -286,7 +286,7 @@ static int forever(struct walk *w, uint32_t id, const struct tg_ir_data *d, uint
 
 static int atomic(struct walk *w, uint32_t id, const struct tg_ir_data *d, uint64_t *work)
 {
-    static const uint8_t operands[TG_IR_A_COUNT] = {1, 2, 2, 2, 3};
+    static const uint8_t operands[TG_IR_A_COUNT] = {1, 2, 2, 2, 3, 2, 2};
     if (d->op >= TG_IR_A_COUNT)
         return REFUSE(w, -EINVAL, "atomic %u is none", d->op);
     bool load = d->op == TG_IR_A_LOAD;

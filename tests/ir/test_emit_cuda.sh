@@ -16,6 +16,7 @@ cat >"$dir/body.ir" <<'END'
   (let threadIdx (mul __global__ 3))
   (store own 1 threadIdx)
   (let unread 2)
+  (atomic_and _ observable 1 __global__ release) (atomic_or or observable 2 a1 acquire)
   (atomic_cas int observable 0 __global__ threadIdx acq_rel)
   (return (select (eq int threadIdx) 0 1)))
 END
