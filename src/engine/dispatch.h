@@ -95,9 +95,9 @@ struct tg_shared {
     uint32_t tasks_given, urgent;
     uint64_t inbox[TG_PRIORITY_LEVELS][TG_INBOX]; /* cells; the low half with TG_FILED_... */
     struct tg_line first[TG_PRIORITY_LEVELS], command;
-    uint64_t pass[TG_PASS]; /* cells; the low half with TG_PASS_... */
+    uint64_t pass[TG_PASS];    /* cells; the low half with TG_PASS_... */
     uint32_t pass_ns[TG_PASS]; /* of those with TG_PASS_STAMPED: when it was passed, the low half */
-    uint64_t back[TG_BACK]; /* cells; the low half with TG_BACK_... */
+    uint64_t back[TG_BACK];    /* cells; the low half with TG_BACK_... */
 };
 
 /* What every lane has at hand, besides tg_params() and tg_state() of the block. */

@@ -118,8 +118,7 @@ TG_DEVICE bool tg_express_builtin(struct tg_warp w, uint32_t slot, uint32_t kept
     }
     if (!tg_warp_shfl(done, 0))
         return false;
-    tg_pass(w, w.lane == 0, slot | TG_PASS_TOLD | TG_PASS_FRESH | tg_stamped(kept), kept,
-            kind == TG_OP_NOP);
+    tg_pass(w, w.lane == 0, slot | TG_PASS_TOLD | TG_PASS_FRESH | tg_stamped(kept), kept, kind == TG_OP_NOP);
     return true;
 }
 
@@ -158,7 +157,8 @@ TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, c
         if (kept & TG_KEPT_SAMPLED)
             tg_block_store_release_u32(&s->tasks_given, s->tasks_given + 1); /* H3 release: with the stamp */
         else
-            tg_block_store_relaxed_u32(&s->tasks_given, s->tasks_given + 1); /* H3 relaxed: a reason to look */
+            tg_block_store_relaxed_u32(&s->tasks_given,
+                                       s->tasks_given + 1); /* H3 relaxed: a reason to look */
     }
     tg_warp_sync();
 }
@@ -233,8 +233,8 @@ TG_DEVICE uint32_t tg_straight(struct tg_warp w, const struct tg_news *news, uin
     uint64_t cell = w.lane < n ? s->inbox[level][(s->taken[level] + w.lane) & (TG_INBOX - 1u)] : 0;
     uint32_t kept = (uint32_t)(cell >> 32);
     uint32_t tenant = tg_tenant_of(tg_warp_shfl(kept, 0));
-    uint32_t other = ~tg_warp_ballot(w.lane < n && tg_tenant_of(kept) == tenant &&
-                                     tg_class_of(kept) == TG_CLASS_INLINE);
+    uint32_t other =
+        ~tg_warp_ballot(w.lane < n && tg_tenant_of(kept) == tenant && tg_class_of(kept) == TG_CLASS_INLINE);
     n = other ? tg_levels_first(other) : TG_LANES;
     uint32_t work;
     *ret_may = tg_may_pass(w, news, level, tenant, 0, &work) && work == 1u << level && n != 0;
