@@ -197,6 +197,8 @@ static inline uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t p
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
+    if (e->device && !tg_device_ended(e, slot))
+        tg_device_await_end(e, slot);
     if (served) {
         flags |= TG_CELL_SERVED;
         e->served[slot] = served; /* before the status (S1); read by who ends the item */
