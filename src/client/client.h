@@ -38,8 +38,8 @@
 /* How long an answer to a request may take, and how long a broker may take to start. */
 #define TG_CLIENT_REPLY_MS 30000u
 #define TG_CLIENT_START_MS 10000u
-/* That to a cancellation, after its grace: the broker gives up a minute after its first KILL at the latest, and
- * may have much to do. */
+/* That to a cancellation, after its grace: the broker gives up a minute after its first KILL at the latest,
+ * and may have much to do. */
 #define TG_CLIENT_CANCEL_MS 120000u
 /* How long a message that wants no answer may take to leave. */
 #define TG_CLIENT_TELL_MS 200u
