@@ -223,6 +223,8 @@ N tg_ir_kernel(struct tg_ir *ir, const struct tg_ir_kernel *k)
 {
     if (k->opcode_count > TG_IR_MAX_OPCODES)
         return tg_ir_refused(ir, "%u opcodes: at most 256", k->opcode_count);
+    if (k->opcode_count > 0 && !k->opcodes)
+        return tg_ir_refused(ir, "%u opcodes, and none is given", k->opcode_count);
     if (k->flags & ~(uint32_t)(TG_IR_UNRESTRICTED | TG_IR_UNTIL_IDLE | TG_IR_INDEXED))
         return tg_ir_refused(ir, "unknown flags 0x%x", k->flags);
     if (!tg_ir_worker_buffers(ir))
