@@ -27,6 +27,8 @@ for arch in sm_80 sm_86 sm_89 sm_90; do
     grep -q '\.entry tg_kernel' "$dir/kernel.ptx" || fail "no entry point in the PTX of $arch"
     grep -q 'atom.acq_rel.sys' "$dir/kernel.ptx" || fail "no system-scope atomics in the PTX of $arch"
 done
+"$tidegate" engine emit --cuda --slots 65536 --indexed >"$dir/indexed.cu" || fail "emit --indexed failed"
+"$nvcc" -arch=sm_80 -ptx -Werror all-warnings -o "$dir/kernel.ptx" "$dir/indexed.cu" || fail "nvcc refuses the index"
 
 "$tidegate" engine emit --c --slots 24 --until-idle >"$dir/alone.c" || fail "emit --c failed"
 "$tidegate" engine emit --cuda --slots 24 --until-idle >"$dir/alone.cu" || fail "emit --cuda failed"
