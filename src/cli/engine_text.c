@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include <tidegate/compile.h>
-#include <tidegate/ring.h>
 
 #include "cli/cli.h"
 #include "cli/engine_body.h"
