@@ -18,7 +18,8 @@
  * - Items that one thread submits at one level for one tenant START in the order of their submission; with
  *   several workers they may finish in another order. Between threads that order holds with one worker only:
  *   with more, threads submit by several ways (at most 8, and at most one a worker), served side by side. A
- *   worker turns to a way that has fallen behind after 64 claims of the level and tenant at the latest.
+ *   worker looks at one of the others after 64 claims of the level and tenant, in turn, and serves it when it
+ *   has fallen behind since the look before: at the latest after some 64 claims for each way, twice.
  * - Submitting takes no lock, but a thread that the system stops in the middle of it (a few dozen
  *   instructions) hides what is submitted behind it, by the same way at the same level for the same tenant,
  *   until it goes on: for as long as the system keeps it from its core, so give threads that submit at one

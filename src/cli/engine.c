@@ -24,7 +24,8 @@ static const struct tg_verb verbs[] = {
     {"dump", tg_verb_engine_dump, "--ring FILE | --control FILE | --log FILE [--json] [--all]",
      "show what a buffer of the wire holds"},
     {"emit", tg_verb_engine_emit,
-     "--c | --cuda [--slots N] [--stride W] [--body FILE]... [--unrestricted] [--until-idle]",
+     "--c | --cuda [--slots N] [--stride W] [--body FILE]... [--unrestricted] [--until-idle]\n"
+     "           [--indexed]",
      "print the worker, with opcodes of your own, as one translation unit of C11 or CUDA C"},
     {"serve", tg_verb_engine_serve,
      "--socket PATH [--slots N] [--workers N] [--tenant UID=T[:QUOTA]]... [--clients N]\n"

@@ -179,8 +179,7 @@ int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o)
         e->has_foreign |= foreign != 0;
         e->level[l].first = offsets[l];
         e->level[l].own = size - foreign;
-        uint32_t batch = e->level[l].own / (16 * o->workers * shards_for(o));
-        e->freed_batch[l] = batch < 1 ? 1 : batch > TG_FREED_BATCH ? TG_FREED_BATCH : batch;
+        e->freed_batch[l] = tg_freed_batch(e->level[l].own, o->workers, shards_for(o));
     }
     if (!o->ring)
         return memcpy(words, offsets, sizeof(offsets)), 0;

@@ -168,7 +168,7 @@ static void store(struct tg_lower *l, const struct tg_ir_data *d)
 
 static void atomic(struct tg_lower *l, const struct tg_ir_data *d)
 {
-    static const char *const verb[TG_IR_A_COUNT] = {"load", "store", "add", "exchange", "cas"};
+    static const char *const verb[TG_IR_A_COUNT] = {"load", "store", "add", "exchange", "cas", "and", "or"};
     struct tg_text index = {0}, one = {0}, two = {0}, word = {0}, step = {0};
     tg_lower_operand(l, d->a, &index);
     if (d->b)

@@ -54,6 +54,11 @@ static inline N when(struct tg_ir *ir, E condition, N yes)
 #define TG_IR_ARGS_BUFFER "worker_args" /* private: the arguments of the opcode that runs */
 enum { TG_IR_WAITING = 0, TG_IR_TURN = 5, TG_IR_USED = 10, TG_IR_NEXT = 15, TG_IR_SCAN_WORDS = 20 };
 
+#define TG_IR_CURSOR_BUFFER                                                                                  \
+    "worker_cursor" /* private: where the next search of a queue of the index begins */
+/* What follows the end of an item, given status and slot, in a kernel with an index. */
+N tg_ir_index_after(struct tg_ir *ir, uint32_t slots);
+
 /* Declares the two, once; false: that cannot be, see tg_ir_no_buffers. */
 bool tg_ir_worker_buffers(struct tg_ir *ir);
 /* What a part that needs them is then. */

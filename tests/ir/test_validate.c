@@ -140,6 +140,9 @@ static void kernels_options_are_checked(void)
     CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), 0);
     k.flags = 8;
     CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), -EINVAL);
+    k.flags = 0;
+    k.opcodes = NULL;
+    CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), -EINVAL);
 }
 
 static void variables(void)
@@ -354,8 +357,33 @@ static void damaged_arenas(void)
     refused(outer, -EINVAL, "forever/inner");
 }
 
+/* A call sees its parameters and nothing else, also when it is the 65,536th: a user's body in a kernel must
+ * not come to the kernel's variables by writing many calls before. */
+static void e6_many_calls(void)
+{
+    enum { CALLS = 65536 };
+    static struct tg_ir_node n[CALLS + 1];
+    static uint64_t large[1 << 16];
+    struct tg_ir_node none = {0};
+    for (uint32_t before = CALLS - 3; before < CALLS + 2; before++) {
+        tg_ir_init(&ir, large, sizeof(large));
+        struct tg_ir_expr one = tg_ir_u32(&ir, 1);
+        n[0] = tg_ir_let(&ir, "secret", one);
+        n[1] = tg_ir_if(&ir, one, tg_ir_call(&ir, "r", NULL, NULL, 0, tg_ir_pause(&ir)), none);
+        for (uint32_t i = 2; i < CALLS && i < before; i++)
+            n[i] = n[1];
+        uint32_t count = before < CALLS ? before : CALLS;
+        struct tg_ir_node many = tg_ir_block(&ir, NULL, n, count), more = n[1];
+        struct tg_ir_node last = tg_ir_call(&ir, "q", NULL, NULL, 0, tg_ir_assign(&ir, "secret", one));
+        for (uint32_t i = count; i < before; i++)
+            many = block("more", many, more);
+        refused(block("top", many, last), -ENOENT, "top/call/assign secret");
+    }
+}
+
 int main(void)
 {
+    RUN(e6_many_calls);
     RUN(kernels_are_valid);
     RUN(many_opcodes);
     RUN(deep_body);
