@@ -537,8 +537,9 @@ static void measure_all(struct job *page, unsigned rounds, bool pair)
         for (size_t i = 0; i < CONTENDERS; i++)
             block_of_handoffs(&contenders[i], page);
         for (unsigned round = 0; round < BLOCK; round++) {
+            /* To and fro: who follows whom matters on a busy machine. */
             for (size_t i = 0; i < CONTENDERS; i++)
-                one_serial(&contenders[i], round);
+                one_serial(&contenders[round % 2 ? CONTENDERS - 1 - i : i], round);
         }
     }
     for (size_t i = 1; i < CONTENDERS && !pair; i++) {
