@@ -10,7 +10,7 @@
  * With CONNECTIONS the crowd is so many tickets of few processes, each over a connection of its own as
  * tg_launch_request makes it: a machine that cannot have so many processes has a hand-off beside a crowd too.
  * `bench_launch pair [ROUNDS]`: the first two alone, and of the others flock: a shorter time, in which the
- * machine drifts less. Contenders take turns (in serial after each command), so that the machine's drift
+ * machine drifts less. Contenders take turns (in serial after ten commands), so that the machine's drift
  * meets all alike. Each has a private place; all is stopped at the end. bench_launch [ROUNDS [WAITERS
  * [CONNECTIONS]]]
  */
@@ -280,7 +280,7 @@ static struct contender contenders[] = {
     {.name = "sem --fg", .wrap = {"/usr/bin/sem", "--will-cite", "--fg", "-j1"}, .slow = 25},
     {.name = "sh -c", .wrap = {"/bin/sh", "-c", "\"$0\"; exit $?"}, .no_handoff = true},
 };
-enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), BLOCK = 50, JOBS = 1000 };
+enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), BLOCK = 50, TENS = 10, JOBS = 1000 };
 
 static void print_quantile(struct contender *c, const char *what, uint64_t *samples, unsigned n, double q,
                            double floor)
@@ -315,11 +315,14 @@ static void block_of_handoffs(struct contender *c, struct job *page)
     c->handoffs += n;
 }
 
-static void one_serial(struct contender *c, unsigned round)
+/* Ten of one after the other, so that each but the first follows one of its own, and bears what that leaves
+ * to be done; to and fro, since on a busy machine it matters who follows whom. */
+static void ten_serials(struct contender *c, unsigned round)
 {
-    if (c->absent || (c->slow && round % c->slow != 0))
-        return;
-    measure_serial(c, c->serial + c->serials++);
+    for (unsigned i = round; i < round + TENS && !c->absent; i++) {
+        if (!c->slow || i % c->slow == 0)
+            measure_serial(c, c->serial + c->serials++);
+    }
 }
 
 /* ---- the crowd */
@@ -536,11 +539,9 @@ static void measure_all(struct job *page, unsigned rounds, bool pair)
     for (unsigned done = 0; done < rounds; done += BLOCK) {
         for (size_t i = 0; i < CONTENDERS; i++)
             block_of_handoffs(&contenders[i], page);
-        for (unsigned round = 0; round < BLOCK; round++) {
-            /* To and fro: who follows whom matters on a busy machine. */
+        for (unsigned round = 0; round < BLOCK; round += TENS)
             for (size_t i = 0; i < CONTENDERS; i++)
-                one_serial(&contenders[round % 2 ? CONTENDERS - 1 - i : i], round);
-        }
+                ten_serials(&contenders[round / TENS % 2 ? CONTENDERS - 1 - i : i], round);
     }
     for (size_t i = 1; i < CONTENDERS && !pair; i++) {
         if (!contenders[i].absent)
