@@ -516,16 +516,6 @@ static void measure_crowd(struct job *page, unsigned n, unsigned rounds)
     tg_client_done(&client);
 }
 
-/* Without the slowest tenth: what a machine that does other things did to them. */
-static double trimmed_mean_us(uint64_t *samples, unsigned n)
-{
-    double sum = 0;
-    bench_sort(samples, n);
-    for (unsigned i = 0; i < n * 9 / 10; i++)
-        sum += (double)samples[i] / 1000;
-    return sum / (n * 9 / 10);
-}
-
 static void report_pair(void)
 {
     struct contender *ours = &contenders[1], *flock = &contenders[2];
@@ -533,8 +523,8 @@ static void report_pair(void)
                 (double)bench_quantile(ours->serial, ours->serials, 0.5) / 1000, "us",
                 (double)bench_quantile(flock->serial, flock->serials, 0.5) / 1000);
     bench_print("launch", "serial tidegate run to flock, mean of the quickest nine tenths",
-                trimmed_mean_us(ours->serial, ours->serials), "us",
-                trimmed_mean_us(flock->serial, flock->serials));
+                bench_trimmed_mean(ours->serial, ours->serials) / 1000, "us",
+                bench_trimmed_mean(flock->serial, flock->serials) / 1000);
 }
 
 static void measure_all(struct job *page, unsigned rounds, bool pair)
