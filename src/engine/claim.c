@@ -19,6 +19,7 @@
 #define PREFETCH_NEAR 2u
 #define TIDY_EVERY 8u   /* looks at an empty queue beside other work */
 #define AHEAD 8u        /* claims at one level that a worker decides at once */
+#define AHEAD_ALONE 16u /* the same of an only worker, who counts them one by one */
 #define HOME_CLAIMS 64u /* of one level and tenant, before a worker looks at other shards */
 #define VISIT_CLAIMS 8u /* at a shard that has fallen behind */
 
@@ -267,7 +268,7 @@ static inline bool levels_ahead(struct tg_worker *w, const struct look *k, uint3
     struct tg_engine *e = w->engine;
     uint64_t next, state = k->state;
     uint32_t forgotten = k->forgotten, work = k->work;
-    uint32_t n = tg_levels_ahead(state, work, level, AHEAD, &next);
+    uint32_t n = tg_levels_ahead(state, work, level, e->worker_count == 1 ? AHEAD_ALONE : AHEAD, &next);
     w->ahead.left = n - 1;
     if (e->worker_count == 1) {
         /* Counted one by one, in claim_again: nobody else decides, and what is not used is not counted. */

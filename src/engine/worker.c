@@ -135,7 +135,8 @@ static void work(struct tg_worker *w)
     struct tg_engine *e = w->engine;
     for (;;) {
         if (claim(w) || look_for_work(w)) {
-            tg_worker_found(w);
+            if (w->searching)
+                tg_worker_found(w);
             run_current(w);
             continue;
         }
