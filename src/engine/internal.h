@@ -134,7 +134,8 @@ struct tg_worker {
         uint32_t work, level, left; /* claims decided and not made */
         uint32_t run, forgotten;    /* they hold while these are as they were */
     } ahead;
-    uint32_t scan_from[TG_PRIORITY_LEVELS];
+    uint32_t scan_from[TG_PRIORITY_LEVELS]
+                      [TG_TENANTS]; /* for each tenant, else one could starve another's slots */
     uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
     uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
     struct tg_claimed current;
