@@ -47,6 +47,7 @@ struct tg_broker_options {
     const char *machine_root; /* "" for the real machine */
     int ready_fd;             /* -1: nobody waits for the word */
     uint64_t liveness_ms;     /* how long an owner may live or not, for all anybody knows (L10) */
+    uint64_t cancel_ms;       /* how long a cancellation kills although nobody dies */
     uint64_t adopt_ms;        /* how long a new broker waits for those who waited at the former one */
     bool idle_exit_given;
     uint64_t idle_exit_ms;
@@ -131,6 +132,7 @@ struct tg_broker {
     bool stopping;
     uint64_t started_ms; /* CLOCK_BOOTTIME */
     uint64_t liveness_ms;
+    uint64_t cancel_ms;
     uint64_t adopt_ms;
     unsigned adopt_ticks; /* without anybody coming back; see adopt.c */
     unsigned adopt_ticks_all;

@@ -431,6 +431,7 @@ int tg_broker_run(const struct tg_broker_options *options)
         return -ENOMEM;
     b->root = (struct tg_root){.prefix = options->machine_root, .kept = &b->kept};
     b->liveness_ms = options->liveness_ms;
+    b->cancel_ms = options->cancel_ms;
     b->adopt_ms = options->adopt_ms;
     b->lock_fd = -1;
     b->deaths_fd = -1;

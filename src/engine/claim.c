@@ -56,11 +56,14 @@ bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
 void tg_authority_return(struct tg_engine *e, uint32_t tenant)
 {
     uint32_t *quota = &e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant];
-    uint32_t left = tg_load_relaxed_u32(quota); /* A3 again */
+    uint32_t left = tg_load_relaxed_u32(quota);
     do {
         if (left >= TG_TENANT_QUOTA_UNLIMITED - 1)
             return;
-    } while (!tg_cas_acqrel_u32(quota, &left, left + 1));
+        /* A3 seq_cst: it was the last claim, and who looked meanwhile found the tenant blocked: as A2. */
+    } while (!tg_cas_seqcst_u32(quota, &left, left + 1));
+    if (left == 0)
+        tg_tenant_changed(e);
 }
 
 void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenants)
@@ -73,8 +76,11 @@ void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t
             continue;
         /* K2 seq_cst: before the look at the entries; pairs with K1. */
         tg_and_seqcst_u32(ready, ~(1u << t));
-        if (tg_index_peek(tg_queue(e, shard, level, t), &ignored))
-            tg_or_seqcst_u32(ready, 1u << t);
+        if (tg_index_peek(tg_queue(e, shard, level, t), &ignored)) {
+            /* Who looked in between fell asleep beside the entry: its publisher saw nobody asleep yet. */
+            tg_or_seqcst_u32(ready, 1u << t); /* K1 again */
+            tg_wake_one(e);
+        }
     }
 }
 
@@ -95,38 +101,6 @@ static inline bool levels_advance(struct tg_engine *e, uint64_t state, uint32_t 
 bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint32_t level)
 {
     return levels_advance(e, state, work, level);
-}
-
-/* The same for several claims at once, where workers share the state: it is their most contended word. */
-static inline bool levels_ahead(struct tg_worker *w, uint64_t state, uint32_t forgotten, uint32_t work,
-                                uint32_t level)
-{
-    struct tg_engine *e = w->engine;
-    if (e->worker_count == 1)
-        return levels_advance(e, state, work, level);
-    uint64_t next;
-    uint32_t n = tg_levels_ahead(state, work, level, AHEAD, &next);
-    if (next != state) {
-        /* V4 acq_rel: before the state changes; pairs with V5. */
-        if (tg_levels_forgets(state, next) && tg_add_acqrel_u32(&e->forgotten, 1) == forgotten)
-            forgotten++; /* its own step hides nobody else's */
-        /* V1, V4 again. */
-        if (!tg_cas_acqrel_u64(&e->levels, &state, next))
-            return false;
-    }
-    w->ahead.run = (uint32_t)(next >> 40);
-    w->ahead.forgotten = forgotten;
-    w->ahead.work = work;
-    w->ahead.level = level;
-    w->ahead.left = n - 1;
-    return true;
-}
-
-/* Was the next claim decided ahead, and does that still hold (levels.h)? */
-static inline bool decided(const struct tg_worker *w, uint64_t state, uint32_t forgotten, uint32_t work)
-{
-    return w->ahead.left != 0 && w->ahead.work == work && w->ahead.forgotten == forgotten &&
-           w->ahead.run == (uint32_t)(state >> 40);
 }
 
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c)
@@ -256,6 +230,8 @@ struct look {
     uint32_t waiting[TG_SHARDS][TG_PRIORITY_LEVELS]; /* tenants */
     uint32_t any[TG_PRIORITY_LEVELS];                /* in any shard */
     uint32_t work;                                   /* levels */
+    uint32_t forgotten;                              /* as they were before all that */
+    uint64_t state;
 };
 
 static inline void look(const struct tg_worker *w, struct look *k, uint32_t shards)
@@ -263,6 +239,11 @@ static inline void look(const struct tg_worker *w, struct look *k, uint32_t shar
     const struct tg_engine *e = w->engine;
     uint32_t allowed = ~w->blocked;
     k->work = 0;
+    /* V5 acquire: before the state; pairs with V4, so that who sees a count forgotten sees this too. */
+    k->forgotten = tg_load_acquire_u32(&e->forgotten);
+    /* V1 acquire: before the look, so that a decision on an old look fails: it would take a level that got
+     * work meanwhile for one without, and forget how often that was overtaken. */
+    k->state = tg_load_acquire_u64(&e->levels);
     TG_UNROLL
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         k->any[l] = k->waiting[0][l] = tg_load_seqcst_u32(&e->ready[0].level[l]) & allowed; /* K5 again */
@@ -277,6 +258,38 @@ static inline void look(const struct tg_worker *w, struct look *k, uint32_t shar
     TG_UNROLL
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         k->work |= (k->any[l] != 0 ? 1u : 0u) << l;
+}
+
+/* The same for several claims at once, where workers share the state: it is their most contended word. */
+static inline bool levels_ahead(struct tg_worker *w, const struct look *k, uint32_t level)
+{
+    struct tg_engine *e = w->engine;
+    uint64_t next, state = k->state;
+    uint32_t forgotten = k->forgotten, work = k->work;
+    if (e->worker_count == 1)
+        return levels_advance(e, state, work, level);
+    uint32_t n = tg_levels_ahead(state, work, level, AHEAD, &next);
+    if (next != state) {
+        /* V4 acq_rel: before the state changes; pairs with V5. */
+        if (tg_levels_forgets(state, next) && tg_add_acqrel_u32(&e->forgotten, 1) == forgotten)
+            forgotten++; /* its own step hides nobody else's */
+        /* V1, V4 again. */
+        if (!tg_cas_acqrel_u64(&e->levels, &state, next))
+            return false;
+    }
+    w->ahead.run = (uint32_t)(next >> 40);
+    w->ahead.forgotten = forgotten;
+    w->ahead.work = work;
+    w->ahead.level = level;
+    w->ahead.left = n - 1;
+    return true;
+}
+
+/* Was the next claim decided ahead, and does that still hold (levels.h)? */
+static inline bool decided(const struct tg_worker *w, const struct look *k)
+{
+    return w->ahead.left != 0 && w->ahead.work == k->work && w->ahead.forgotten == k->forgotten &&
+           w->ahead.run == (uint32_t)(k->state >> 40);
 }
 
 static bool waits(const struct look *k, uint32_t shard, uint32_t level, uint32_t tenant)
@@ -432,11 +445,8 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
     uint32_t stale = 0;
     look(w, &k, shards);
     while (k.work != 0) {
-        /* V5 acquire: before the state; pairs with V4, so that who sees a count forgotten sees this too. */
-        uint32_t forgotten = tg_load_acquire_u32(&e->forgotten);
-        uint64_t state = tg_load_acquire_u64(&e->levels); /* V1 */
-        bool ahead = decided(w, state, forgotten, k.work);
-        uint32_t level = ahead ? w->ahead.level : tg_levels_choose(state, k.work);
+        bool ahead = decided(w, &k);
+        uint32_t level = ahead ? w->ahead.level : tg_levels_choose(k.state, k.work);
         struct tg_tenant_turn turn = w->turn[level];
         uint32_t tenant = tg_tenants_choose(&turn, k.any[level], w->quantum);
         uint32_t shard = shards == 1 ? 0 : choose_shard(w, &k, level, tenant);
@@ -458,7 +468,7 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
         }
         if (ahead)
             w->ahead.left--;
-        if (!(ahead || levels_ahead(w, state, forgotten, k.work, level)) || !take(e, q, head)) {
+        if (!(ahead || levels_ahead(w, &k, level)) || !take(e, q, head)) {
             tg_authority_return(e, tenant);
             look(w, &k, shards);
             continue;

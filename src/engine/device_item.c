@@ -23,6 +23,17 @@ void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t val
         tg_sys_store_quarter(&line->word[4 * q], lap | value[q] << TG_LINE_VALUE_SHIFT, &args[3 * q]);
 }
 
+void tg_device_await_end(struct tg_engine *e, uint32_t slot)
+{
+    for (uint32_t looks = 1; !tg_device_ended(e, slot); looks++) {
+        tg_cpu_relax();
+        if (looks % LOOKS_WHEN_FULL == 0) {
+            sched_yield();
+            tg_device_check(e); /* a device that died ends everything */
+        }
+    }
+}
+
 uint64_t tg_device_reserve(struct tg_engine *e, uint32_t level, uint32_t n)
 {
     /* N7 relaxed: a position each; the line itself publishes. */

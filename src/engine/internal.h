@@ -172,7 +172,7 @@ struct tg_engine {
     uint32_t spin_us, poll_us;
     bool has_foreign, sampling;
     uint32_t foreign_slots[TG_PRIORITY_LEVELS];
-    uint32_t freed_batch[TG_PRIORITY_LEVELS];
+    uint32_t freed_batch[TG_PRIORITY_LEVELS]; /* written by resize: P0 */
     struct tg_side *side;
     uint32_t *attention_of; /* a word a slot: TG_ATT_... */
     uint32_t *fence_of;     /* a word a slot: TG_FENCE_... of a fence */
@@ -261,6 +261,10 @@ bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t 
                    struct tg_claimed *ret);
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
 
+/* ---- tenant.c ---- */
+/* A tenant may claim that could not before: workers look at blocked ones again, and one is woken. */
+void tg_tenant_changed(struct tg_engine *e);
+
 /* ---- free.c ---- */
 /* A number for the calling thread, to choose its shard by; 0: none yet. */
 extern _Thread_local uint32_t tg_submitter_number;
@@ -279,8 +283,9 @@ bool tg_free_all(const struct tg_engine *e);
 /* Puts a claimable slot (back) into its queue, by its route, and wakes who is needed. */
 void tg_requeue(struct tg_engine *e, uint32_t slot);
 void tg_ready_set(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant);
-/* tg_engine_submit for the server: 12 arguments, and tg_served_end is called for item when it ends. */
-int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
+/* tg_engine_submit for the server: 12 arguments, and tg_served_end is called for item when it ends. way: a
+ * number a client, which keeps its items in order whichever thread submits them. */
+int tg_submit_served(struct tg_engine *e, uint32_t way, uint32_t tenant, uint32_t priority, uint32_t opcode,
                      const uint32_t *args, struct tg_served *item, struct tg_item *ret_item);
 
 /* ---- run.c ---- */
@@ -397,6 +402,13 @@ static inline uint32_t tg_submitter_shard(const struct tg_engine *e)
     uint32_t n = tg_submitter_number;
     return (n ? n : tg_submitter_first()) & (e->shards - 1);
 #endif
+}
+
+/* How many slots of a level a worker keeps back in each shard: all of them together a sixteenth. */
+static inline uint32_t tg_freed_batch(uint32_t own, uint32_t workers, uint32_t shards)
+{
+    uint32_t batch = own / (16 * workers * shards);
+    return batch < 1 ? 1 : batch > TG_FREED_BATCH ? TG_FREED_BATCH : batch;
 }
 
 static inline uint32_t tg_shard(const struct tg_engine *e, uint32_t slot)

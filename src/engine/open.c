@@ -13,7 +13,7 @@
 #include <tidegate/compile.h>
 #include <tidegate/partition.h>
 
-#include "engine/device_host.h"
+#include "engine/device_process.h"
 #include "engine/internal.h"
 #include "engine/open.h"
 
@@ -168,8 +168,7 @@ int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o)
         e->has_foreign |= foreign != 0;
         e->level[l].first = offsets[l];
         e->level[l].own = size - foreign;
-        uint32_t batch = e->level[l].own / (16 * o->workers * shards_for(o));
-        e->freed_batch[l] = batch < 1 ? 1 : batch > TG_FREED_BATCH ? TG_FREED_BATCH : batch;
+        e->freed_batch[l] = tg_freed_batch(e->level[l].own, o->workers, shards_for(o));
     }
     if (!o->ring)
         return memcpy(words, offsets, sizeof(offsets)), 0;
@@ -432,7 +431,7 @@ static int start(struct tg_engine *e, const struct tg_engine_options *o)
 /* The links to devices there are; the emulator is linked into tests only. */
 extern const struct tg_link tg_link_emulated __attribute__((weak));
 
-static int find_link(const char *backend, const struct tg_link **ret_link)
+int tg_open_find_link(const char *backend, const struct tg_link **ret_link)
 {
     *ret_link = NULL;
     if (!backend || strcmp(backend, "cpu") == 0)
@@ -442,6 +441,17 @@ static int find_link(const char *backend, const struct tg_link **ret_link)
     else if (strcmp(backend, "emulated") == 0 && &tg_link_emulated)
         *ret_link = &tg_link_emulated;
     return *ret_link ? 0 : tg_open_because(-ENOTSUP, "no such backend");
+}
+
+static int find_link(const struct tg_engine_options *o, const struct tg_link **ret_link)
+{
+    int r = tg_open_find_link(o->backend, ret_link);
+    if (r || !o->device_process)
+        return r;
+    if (!*ret_link)
+        return tg_open_because(-EINVAL, "device_process is for a device, and the backend is none");
+    *ret_link = &tg_link_process;
+    return 0;
 }
 
 /* Before anything is submitted; the workers are up. */
@@ -463,7 +473,7 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     open_reason = "";
     int r = take_options(given, &o);
     if (!r)
-        r = find_link(o.backend, &link);
+        r = find_link(&o, &link);
     if (r)
         return r;
     struct tg_engine *e = aligned_alloc(64, sizeof(*e));

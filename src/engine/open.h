@@ -5,8 +5,12 @@
 
 #include "engine/internal.h"
 
+struct tg_link;
+
 /* Remembers the reason for this thread (tg_engine_open_reason) and returns the error. why is static. */
 int tg_open_because(int error, const char *why);
+/* The link of a backend; NULL: CPU workers. -ENOTSUP */
+int tg_open_find_link(const char *backend, const struct tg_link **ret_link);
 int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o);
 /* Cells of each queue, from the partitions. */
 uint32_t tg_open_queue_cells(const struct tg_engine *e);

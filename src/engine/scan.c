@@ -76,10 +76,10 @@ bool tg_claim_scan(struct tg_worker *w, struct tg_claimed *c)
     struct tg_engine *e = w->engine;
     uint32_t waiting[TG_PRIORITY_LEVELS];
     for (uint32_t tries = 0; tries < 64; tries++) {
+        uint64_t state = tg_load_acquire_u64(&e->levels); /* V1 acquire: before the look, as in claim.c */
         uint32_t work = survey(e, waiting);
         if (work == 0)
             return false;
-        uint64_t state = tg_load_relaxed_u64(&e->levels); /* V1 */
         uint32_t level = tg_levels_choose(state, work);
         struct tg_tenant_turn turn = w->turn[level];
         uint32_t tenant = tg_tenants_choose(&turn, waiting[level], w->quantum);

@@ -227,7 +227,7 @@ static bool submit_one(struct tg_guest *g, uint32_t level)
         return false;
     }
     tg_store_relaxed_u32(&it->state, TG_ITEM_FLYING); /* before S1, which publishes it to who ends it */
-    int r = tg_submit_served(s->engine, g->tenant, level, it->opcode, it->args, it, &it->ticket);
+    int r = tg_submit_served(s->engine, g->place, g->tenant, level, it->opcode, it->args, it, &it->ticket);
     if (r == -EAGAIN) {
         tg_store_relaxed_u32(&it->state, TG_ITEM_PENDING);
         s->full = 1;
