@@ -164,8 +164,13 @@ const char *tg_engine_open_reason(void);
  * the GPU. A handler of tg_engine_register is C and runs on a thread of the host: the device claims its item
  * in turn, when one of `workers` threads (at most 16) is free for it. Opcodes of a device image run on worker
  * warps. What differs from the CPU's workers:
- * - there are no buffers of the caller, no foreign slots, no scan and no serving of other processes
- * (-ENOTSUP);
+ * - there is no scan and no serving of other processes (-ENOTSUP). A ring of the caller's is there for its
+ *   foreign slots alone (-ENOTSUP without any, and these need it): items of tg_engine_submit do not lie in
+ *   it. Its ring, control buffer and log are not the device's: a thread of the host looks at them at least
+ *   every poll_us, publishes there in place of the workers, and tells the device what the host has written;
+ *   so a word of the host's counts from then on, and of a word that both write at once either may stay. A
+ *   pass reads all of the control buffer. A foreign slot is CLAIMED from when it is taken up, at most as many
+ *   of a tenant as it has quota;
  * - a finished item wakes nobody: tg_engine_wait looks for spin_us, then pauses between looks, a sixteenth of
  *   what it has waited, 20 us to 1 ms;
  * - latencies of tg_engine_stats are from the item's arrival on the device to its end there; of a level's

@@ -115,7 +115,8 @@ static void reap_level(struct tg_engine *e, uint32_t level)
 {
     uint32_t cell;
     for (uint32_t n = e->slots; n > 0 && tg_index_pop_mc(&e->device->free[level], &cell); n--)
-        tg_slot_release(e, NULL, cell);
+        if (!tg_device_foreign_freed(e, cell))
+            tg_slot_release(e, NULL, cell);
 }
 
 void tg_device_reap(struct tg_engine *e)
@@ -141,6 +142,10 @@ static bool take_own(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *
 static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
     struct tg_index *back = &e->device->free[level];
+    if (e->has_foreign) { /* not all that comes back is for submitters */
+        reap_level(e, level);
+        return take_own(e, level, n, slots);
+    }
     if (n == 1)
         return take_own(e, level, 1, slots) || tg_index_pop_mc(back, slots);
     if (tg_index_pop_many_mc(back, n, slots) || take_own(e, level, n, slots))

@@ -161,7 +161,8 @@ static size_t bytes_for(const struct tg_engine_options *o)
                    ((size_t)TG_PRIORITY_LEVELS << TG_SAMPLE_SHIFT) * sizeof(uint64_t) +
                    (sizeof(struct tg_line) << TG_COMMAND_SHIFT) +
                    (1 + TG_MAX_CALLERS) * sizeof(struct tg_worker) + TG_KINDS * sizeof(uint32_t);
-    return whole_pages(TG_PROCESS_ROOM + o->device_image_bytes + fixed + words * TG_WORD_BYTES +
+    return whole_pages(TG_PROCESS_ROOM + o->device_image_bytes + o->control_bytes + o->log_bytes + fixed +
+                       words * TG_WORD_BYTES +
                        o->slots * (TG_SLOT_BYTES + sizeof(struct tg_bad_end) + 2 * lines) + 64 * PAGE);
 }
 

@@ -86,17 +86,24 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
     return ok ? 0 : -EINVAL;
 }
 
+int tg_open_given_control(const struct tg_engine_options *o)
+{
+    const uint32_t *control = o->control;
+    if (!control)
+        return 0;
+    if ((uintptr_t)control % TG_WORD_BYTES || o->control_bytes % TG_WORD_BYTES ||
+        o->control_bytes <= TG_CONTROL_MIN_BYTES || o->control_bytes / TG_WORD_BYTES > UINT32_MAX ||
+        control[TG_CONTROL_TENANT_BASE] != TG_CONTROL_TENANT_MASKS)
+        return -EINVAL;
+    return control[TG_CONTROL_SHUTDOWN] != 0 ? -ESHUTDOWN : 0;
+}
+
 static int take_control(struct tg_engine *e, const struct tg_engine_options *o)
 {
     if (o->control) {
-        if ((uintptr_t)o->control % TG_WORD_BYTES || o->control_bytes % TG_WORD_BYTES ||
-            o->control_bytes <= TG_CONTROL_MIN_BYTES || o->control_bytes / TG_WORD_BYTES > UINT32_MAX)
-            return -EINVAL;
         e->control = o->control;
         e->control_words = (uint32_t)(o->control_bytes / TG_WORD_BYTES);
-        if (e->control[TG_CONTROL_TENANT_BASE] != TG_CONTROL_TENANT_MASKS)
-            return -EINVAL;
-        return e->control[TG_CONTROL_SHUTDOWN] != 0 ? -ESHUTDOWN : 0;
+        return tg_open_given_control(o);
     }
     size_t bytes;
     e->control_words = TG_CONTROL_MIN_WORDS + o->observables;
@@ -111,15 +118,19 @@ static int take_control(struct tg_engine *e, const struct tg_engine_options *o)
     return r ? -EINVAL : 0;
 }
 
+int tg_open_given_log(const struct tg_engine_options *o)
+{
+    bool bad = o->log && ((uintptr_t)o->log % TG_WORD_BYTES || o->log_bytes % TG_WORD_BYTES ||
+                          o->log_bytes < TG_WORD_BYTES || o->log_bytes / TG_WORD_BYTES > UINT32_MAX);
+    return bad ? -EINVAL : 0;
+}
+
 static int take_log(struct tg_engine *e, const struct tg_engine_options *o)
 {
     if (o->log) {
-        if ((uintptr_t)o->log % TG_WORD_BYTES || o->log_bytes % TG_WORD_BYTES ||
-            o->log_bytes < TG_WORD_BYTES || o->log_bytes / TG_WORD_BYTES > UINT32_MAX)
-            return -EINVAL;
         e->log = o->log;
         e->log_words = (uint32_t)(o->log_bytes / TG_WORD_BYTES);
-        return 0;
+        return tg_open_given_log(o);
     }
     e->log_words = TG_DEBUG_RECORDS_BASE + o->log_records * TG_DEBUG_RECORD_WORDS;
     e->log = e->own_log = calloc(e->log_words, TG_WORD_BYTES);
@@ -517,4 +528,6 @@ void tg_engine_buffers(struct tg_engine *e, const void **ret_ring, size_t *ret_r
         *ret_log = e->log;
     if (ret_log_bytes)
         *ret_log_bytes = (size_t)e->log_words * TG_WORD_BYTES;
+    if (e->device)
+        tg_device_foreign_buffers(e, ret_ring, ret_control, ret_log, ret_log_bytes);
 }

@@ -254,27 +254,6 @@ static void what_a_device_has_not_is_refused(void)
     o.flags = TG_ENGINE_SCAN;
     CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
     CHECK(strlen(tg_engine_open_reason()) > 0);
-    o.flags = 0;
-    o.foreign_slots[1] = 3;
-    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
-    o.foreign_slots[1] = 0;
-    /* Buffers of the caller, each alone. */
-    static TG_ALIGNED(64) uint32_t ring[64 * TG_SLOT_WORDS], control[TG_CONTROL_MIN_WORDS + 8], log[9];
-    size_t bytes;
-    CHECK_EQ(tg_encode_control(false, 29, 8, control, sizeof(control), &bytes), 0);
-    o.ring = ring;
-    o.ring_bytes = sizeof(ring);
-    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
-    CHECK(strstr(tg_engine_open_reason(), "own buffers"));
-    o.ring = NULL;
-    o.control = control;
-    o.control_bytes = bytes;
-    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
-    o.control = NULL;
-    o.log = log;
-    o.log_bytes = sizeof(log);
-    CHECK_EQ(tg_engine_open(&o, &e), -ENOTSUP);
-    CHECK(strstr(tg_engine_open_reason(), "own buffers"));
 }
 
 static void what_cannot_be_opened_says_why(void)
