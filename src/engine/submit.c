@@ -123,11 +123,11 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
     return r;
 }
 
-/* Takes one: nearly always there is a hot one in the shard. */
+/* Takes one: nearly always there is one in the shard. */
 static inline int take_slot(struct tg_engine *e, uint32_t level, uint32_t shard, uint32_t *slot)
 {
-    struct tg_index *hot = &e->level[level].free[shard].hot;
-    if (e->device || !tg_index_pop_mc(hot, slot))
+    const struct tg_index *from;
+    if (e->device || !tg_free_pop(&e->level[level].free[shard], slot, &from))
         return take_slots(e, level, 1, slot);
     /* G2, Z2 as in look_after. */
     if (!tg_load_seqcst_u32(&e->accepting) || tg_load_acquire_u32(&e->resizing)) {
@@ -135,7 +135,7 @@ static inline int take_slot(struct tg_engine *e, uint32_t level, uint32_t shard,
         if (r)
             return r;
     }
-    prefetch_free(e, hot);
+    prefetch_free(e, from);
     return 0;
 }
 
@@ -191,9 +191,10 @@ static inline uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t
 }
 
 /* Writes one slot and publishes it; the queue entry is the caller's. */
-static inline uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard,
-                                  uint32_t tenant, uint32_t level, uint32_t opcode, const uint32_t *args,
-                                  size_t arg_count, uint32_t fence, struct tg_served *served)
+static inline __attribute__((always_inline)) uint32_t
+write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard, uint32_t tenant,
+           uint32_t level, uint32_t opcode, const uint32_t *args, size_t arg_count, uint32_t fence,
+           struct tg_served *served)
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
