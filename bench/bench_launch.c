@@ -5,14 +5,10 @@
  *              that sleeps on a futex, is waked by A's last act and calls posix_spawn
  *   serial     posix_spawn and waitpid of "/bin/true" through each wrapper; the floor is none at all
  *   1000 jobs  of "/bin/true", one at a time, eight asked for at once, per job
- * and, with WAITERS, tidegate alone beside so many that wait: how long a thousand more take to be queued, the
- * memory of each, the processor time of all of them while nothing happens, the hand-off.
- * With CONNECTIONS the crowd is so many tickets of few processes, each over a connection of its own as
- * tg_launch_request makes it: a machine that cannot have so many processes has a hand-off beside a crowd too.
- * `bench_launch pair [ROUNDS]`: the first two alone, and of the others flock: a shorter time, in which the
- * machine drifts less. Contenders take turns (in serial after ten commands), so that the machine's drift
- * meets all alike. Each has a private place; all is stopped at the end. bench_launch [ROUNDS [WAITERS
- * [CONNECTIONS]]]
+ * and, with WAITERS, tidegate alone beside so many that wait: a thousand more queued, the memory of each, the
+ * processor time while nothing happens, the hand-off. With CONNECTIONS the crowd is so many tickets of few
+ * processes. `bench_launch pair [ROUNDS]`: the first two alone, and of the others flock. Contenders take
+ * turns, in serial after ten commands, so that the machine's drift meets all alike. Each has a private place.
  */
 #include <errno.h>
 #include <fcntl.h>

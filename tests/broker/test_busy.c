@@ -355,8 +355,9 @@ static bool waits_while_busy(struct client *c, const char *machine, uint64_t *re
 }
 
 /* M11: in a container the load average is the host's: 50 there says nothing, and 0 there says nothing. False
- * when the machine was too busy with other things to tell. */
-static bool m11_round(void)
+ * when the third job did not wait; *ret_disturbed: this test was seen to be kept off the processor, which may
+ * be why. */
+static bool m11_round(bool *ret_disturbed)
 {
     struct place p;
     struct jobs j;
@@ -379,14 +380,14 @@ static bool m11_round(void)
     place_ready(&p, 100);
     set_config(&p, "load", "2");
     jobs_make(&j, &p, machine, 3);
-    uint64_t took_ms, gap_ms, begin = now_ms();
+    uint64_t took_ms, gap_ms = 0, begin = now_ms();
     int held = jobs_ask(&j, 3, &took_ms);
     CHECK(held == 2 || took_ms >= TG_LOAD_WINDOW_MS); /* both are expected to compute; the third waits */
     /* They do, and more, however idle the host's figures look. */
     put_file(machine, "proc/loadavg", "0.00 0.00 0.00 1/900 1234\n");
     bool in_time = held == 2 && now_ms() - begin < TG_LOAD_WINDOW_MS / 2;
     bool waited = in_time && waits_while_busy(&j.c[2], machine, &gap_ms);
-    CHECK(waited || !in_time || gap_ms > 30);
+    *ret_disturbed = !in_time || gap_ms > 30;
     /* And no more: its turn. */
     if (waited)
         CHECK_TEXT(next_state(&j.c[2]), "HOLD");
@@ -397,10 +398,16 @@ static bool m11_round(void)
 
 static void m11_in_a_container_its_own_work_counts(void)
 {
+    /* The broker may be kept off the processor as well, which is not seen here: one round alone blames
+     * nobody. */
+    int undisturbed = 0;
     for (int i = 0; i < 20; i++) {
-        if (m11_round())
+        bool disturbed;
+        if (m11_round(&disturbed))
             return;
+        undisturbed += !disturbed;
     }
+    CHECK(undisturbed < 5);
     SKIP("this machine is too busy with other things");
 }
 
