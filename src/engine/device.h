@@ -123,6 +123,7 @@ enum tg_left {
 #define TG_KEPT_TENANT_SHIFT 8u
 #define TG_KEPT_CLASS_SHIFT 13u
 #define TG_KEPT_CLASS 7u
+#define TG_KEPT_QUEUE (7u << TG_KEPT_LEVEL_SHIFT | 31u << TG_KEPT_TENANT_SHIFT)
 #define TG_KEPT_BATCHED (1u << 18)
 #define TG_KEPT_SAMPLED (1u << 19)
 #define TG_KEPT_KIND_SHIFT 20u     /* 9 bits */

@@ -23,6 +23,17 @@ void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t val
         tg_sys_store_quarter(&line->word[4 * q], lap | value[q] << TG_LINE_VALUE_SHIFT, &args[3 * q]);
 }
 
+void tg_device_await_end(struct tg_engine *e, uint32_t slot)
+{
+    for (uint32_t looks = 1; !tg_device_ended(e, slot); looks++) {
+        tg_cpu_relax();
+        if (looks % LOOKS_WHEN_FULL == 0) {
+            sched_yield();
+            tg_device_check(e); /* a device that died ends everything */
+        }
+    }
+}
+
 uint64_t tg_device_reserve(struct tg_engine *e, uint32_t level, uint32_t n)
 {
     /* N7 relaxed: a position each; the line itself publishes. */
@@ -104,7 +115,8 @@ static void reap_level(struct tg_engine *e, uint32_t level)
 {
     uint32_t cell;
     for (uint32_t n = e->slots; n > 0 && tg_index_pop_mc(&e->device->free[level], &cell); n--)
-        tg_slot_release(e, NULL, cell);
+        if (!tg_device_foreign_freed(e, cell))
+            tg_slot_release(e, NULL, cell);
 }
 
 void tg_device_reap(struct tg_engine *e)
@@ -130,6 +142,10 @@ static bool take_own(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *
 static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
     struct tg_index *back = &e->device->free[level];
+    if (e->has_foreign) { /* not all that comes back is for submitters */
+        reap_level(e, level);
+        return take_own(e, level, n, slots);
+    }
     if (n == 1)
         return take_own(e, level, 1, slots) || tg_index_pop_mc(back, slots);
     if (tg_index_pop_many_mc(back, n, slots) || take_own(e, level, n, slots))

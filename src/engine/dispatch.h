@@ -79,6 +79,7 @@ struct tg_shared {
     uint32_t unposted, cursor, freed_count, tasks_ended;
     uint32_t ended;                /* entries of PASS */
     uint32_t freed[TG_FREED_ROOM]; /* slot | level << 20 */
+    uint32_t nops, nops_of;        /* ended and not yet in the counters; what is kept of them */
     struct tg_counts posted;
     /* The poller's. */
     uint64_t position[TG_LINE_RINGS];   /* next line of each ring */
@@ -94,8 +95,9 @@ struct tg_shared {
     uint32_t tasks_given, urgent;
     uint64_t inbox[TG_PRIORITY_LEVELS][TG_INBOX]; /* cells; the low half with TG_FILED_... */
     struct tg_line first[TG_PRIORITY_LEVELS], command;
-    uint64_t pass[TG_PASS]; /* cells; the low half with TG_PASS_... */
-    uint64_t back[TG_BACK]; /* cells; the low half with TG_BACK_... */
+    uint64_t pass[TG_PASS];    /* cells; the low half with TG_PASS_... */
+    uint32_t pass_ns[TG_PASS]; /* of those with TG_PASS_STAMPED: when it was passed, the low half */
+    uint64_t back[TG_BACK];    /* cells; the low half with TG_BACK_... */
 };
 
 /* What every lane has at hand, besides tg_params() and tg_state() of the block. */

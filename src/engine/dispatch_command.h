@@ -272,7 +272,7 @@ TG_DEVICE_CALL void tg_command(struct tg_warp w)
         break;
     }
     tg_warp_sync();
-    tg_free_flush(w); /* so that who asks finds slots free that ended before */
+    tg_free_flush(w, true); /* so that who asks finds slots free that ended before */
     if (w.lane == 0) {
         uint32_t at = (uint32_t)number & ((1u << TG_COMMAND_SHIFT) - 1u);
         tg_sys_store_relaxed_u32((uint32_t *)&p->answers->of[at].result, (uint32_t)said.result);

@@ -92,6 +92,11 @@ TG_DEVICE bool tg_all_settled(struct tg_warp w)
     return s->flights == 0 && tg_heard(w, &s->settled) == s->passed; /* H2 */
 }
 
+TG_DEVICE uint32_t tg_stamped(uint32_t kept)
+{
+    return kept & TG_KEPT_SAMPLED ? TG_PASS_STAMPED : 0;
+}
+
 /* A built-in opcode of three arguments. */
 TG_DEVICE bool tg_express_builtin(struct tg_warp w, uint32_t slot, uint32_t kept, const uint32_t *words)
 {
@@ -113,7 +118,7 @@ TG_DEVICE bool tg_express_builtin(struct tg_warp w, uint32_t slot, uint32_t kept
     }
     if (!tg_warp_shfl(done, 0))
         return false;
-    tg_pass(w, w.lane == 0, slot | TG_PASS_TOLD | TG_PASS_FRESH, kept, kind == TG_OP_NOP);
+    tg_pass(w, w.lane == 0, slot | TG_PASS_TOLD | TG_PASS_FRESH | tg_stamped(kept), kept, kind == TG_OP_NOP);
     return true;
 }
 
@@ -141,13 +146,19 @@ TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, c
         tg_quarter_store(&p->items[slot].word[4 * w.lane], &line->word[4 * w.lane]);
     if (w.lane == 0) {
         p->kept[slot] = kept;
+        if (kept & TG_KEPT_SAMPLED)
+            p->stamp[slot] = tg_device_ns();
         tg_bump_relaxed_u64(&p->generation[slot], 1);                        /* T1 */
         tg_bump_relaxed_u64(&p->counts->level_claims[tg_level_of(kept)], 1); /* C4 */
         tg_bump_relaxed_u64(&p->counts->tenant_claims[tg_tenant_of(kept)], 1);
         s->seq[worker] = (uint8_t)seq;
         s->idle_count--;
         s->flights++;
-        tg_block_store_relaxed_u32(&s->tasks_given, s->tasks_given + 1); /* H3 relaxed: a reason to look */
+        if (kept & TG_KEPT_SAMPLED)
+            tg_block_store_release_u32(&s->tasks_given, s->tasks_given + 1); /* H3 release: with the stamp */
+        else
+            tg_block_store_relaxed_u32(&s->tasks_given,
+                                       s->tasks_given + 1); /* H3 relaxed: a reason to look */
     }
     tg_warp_sync();
 }
@@ -184,7 +195,7 @@ TG_DEVICE void tg_short_books(struct tg_warp w, uint32_t work, uint32_t level, u
     tg_warp_sync();
 }
 
-/* One item alone, small and without a fence or a sample, whose line is at hand. */
+/* One item alone, small and without a fence, whose line is at hand. */
 TG_DEVICE bool tg_express(struct tg_warp w, const struct tg_news *news, uint32_t level, uint32_t others,
                           uint64_t cell, uint32_t room)
 {
@@ -196,7 +207,7 @@ TG_DEVICE bool tg_express(struct tg_warp w, const struct tg_news *news, uint32_t
     uint32_t cls = tg_class_of(kept);
     uint32_t kind = tg_kind_of(kept);
     uint32_t work;
-    if ((kept & (TG_KEPT_BATCHED | TG_KEPT_SAMPLED)) || !tg_may_pass(w, news, level, tenant, others, &work))
+    if ((kept & TG_KEPT_BATCHED) || !tg_may_pass(w, news, level, tenant, others, &work))
         return false;
     if (cls == TG_CLASS_INLINE) {
         if (room == 0 || kind >= TG_OP_BATCH_FENCE || kind == TG_OP_MEMCPY ||
@@ -211,27 +222,29 @@ TG_DEVICE bool tg_express(struct tg_warp w, const struct tg_news *news, uint32_t
     return true;
 }
 
-/* Many for the ender from one tenant, while nobody else waits. Returns how many. */
+/* Many for the ender from one tenant, while nobody else waits. Returns how many; *ret_may: the first of them
+ * may go this way, as soon as the ender has room. */
 TG_DEVICE uint32_t tg_straight(struct tg_warp w, const struct tg_news *news, uint32_t level, uint32_t n,
-                               uint32_t room)
+                               uint32_t room, bool *ret_may)
 {
     struct tg_shared *s = tg_state();
-    n = n < room ? n : room;
+    n = n < room ? n : room ? room : n;
     n = n < TG_LANES ? n : TG_LANES;
     uint64_t cell = w.lane < n ? s->inbox[level][(s->taken[level] + w.lane) & (TG_INBOX - 1u)] : 0;
     uint32_t kept = (uint32_t)(cell >> 32);
     uint32_t tenant = tg_tenant_of(tg_warp_shfl(kept, 0));
-    uint32_t other = ~tg_warp_ballot(w.lane < n && tg_tenant_of(kept) == tenant &&
-                                     tg_class_of(kept) == TG_CLASS_INLINE && !(kept & TG_KEPT_SAMPLED));
+    uint32_t other =
+        ~tg_warp_ballot(w.lane < n && tg_tenant_of(kept) == tenant && tg_class_of(kept) == TG_CLASS_INLINE);
     n = other ? tg_levels_first(other) : TG_LANES;
     uint32_t work;
-    if (!tg_may_pass(w, news, level, tenant, 0, &work) || work != 1u << level || n == 0)
+    *ret_may = tg_may_pass(w, news, level, tenant, 0, &work) && work == 1u << level && n != 0;
+    if (!*ret_may || room < TG_LANES / 2)
         return 0;
     bool nops =
         tg_warp_ballot(w.lane < n && (tg_kind_of(kept) != TG_OP_NOP || (kept & TG_KEPT_BATCHED))) == 0;
     if (!nops)
         tg_keep_first(w, level, (uint32_t)cell);
-    tg_pass(w, w.lane < n, ((uint32_t)cell & TG_ENTRY_SLOT) | TG_PASS_FRESH, kept, nops);
+    tg_pass(w, w.lane < n, ((uint32_t)cell & TG_ENTRY_SLOT) | TG_PASS_FRESH | tg_stamped(kept), kept, nops);
     tg_short_books(w, work, level, tenant, n);
     tg_taken_in(w, level, n);
     return n;
@@ -248,16 +261,17 @@ TG_DEVICE void tg_take_in(struct tg_warp w, const struct tg_news *news)
     uint32_t count = tg_warp_shfl(news->count, level);
     uint32_t others = levels & (levels - 1);
     uint32_t room = TG_PASS - tg_warp_shfl(news->count, TG_NEWS_PASSED);
-    if (count == 1) {
-        uint64_t cell = s->inbox[level][s->taken[level] & (TG_INBOX - 1u)];
-        if (((uint32_t)cell & TG_FILED_HERE) && tg_express(w, news, level, others, cell, room)) {
+    uint64_t first = s->inbox[level][s->taken[level] & (TG_INBOX - 1u)];
+    if (count == 1 && ((uint32_t)first & TG_FILED_HERE)) {
+        if (tg_express(w, news, level, others, first, room)) {
             tg_taken_in(w, level, 1);
             levels = others;
         }
-    } else if (others == 0 && s->queued == 0 && room >= TG_LANES / 2) {
-        uint32_t n = tg_straight(w, news, level, count, room);
-        if (n == count || n == TG_LANES)
-            return; /* the rest is looked at again */
+    } else if (others == 0 && s->queued == 0) {
+        bool may;
+        uint32_t n = tg_straight(w, news, level, count, room, &may);
+        if (n == count || n == TG_LANES || (may && room < TG_LANES))
+            return; /* the rest is looked at again, or stays until the ender has room */
         struct tg_news rest = *news;
         rest.count -= n;
         tg_file(w, &rest, levels);

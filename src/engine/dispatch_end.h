@@ -4,9 +4,9 @@
  * back to the submitters. Part of the dispatcher (dispatch.h): for its ender, or its decider while it holds
  * the ender.
  *
- * The order that keeps a slot its publisher's: STATUS is stored before the slot's free cell (N3, release),
- * and the host publishes a slot only after it popped that cell. Free cells are written some items later, so
- * that an item's end costs one fence and none is waited for on its way.
+ * What keeps a slot its publisher's: the host publishes it only after it popped the slot's free cell and saw
+ * its STATUS at an end (N8 of device_item.c), in whatever order the two stores arrive. Free cells are written
+ * some items later, many at a time; where somebody may ask what is free, behind an order of all stores (N3).
  */
 #ifndef TG_ENGINE_DISPATCH_END_H
 #define TG_ENGINE_DISPATCH_END_H
@@ -19,15 +19,17 @@ TG_DEVICE uint32_t tg_cell_lap(uint64_t position, uint32_t shift)
     return (uint32_t)(~(position >> shift) << 31);
 }
 
-/* Writes the free cells of all slots that ended since the last time. */
-TG_DEVICE_CALL void tg_free_flush(struct tg_warp w)
+/* Writes the free cells of all slots that ended since the last time. ordered: who finds all slots free finds
+ * every STATUS too. It waits for all stores under way, so not while work goes on. */
+TG_DEVICE_CALL void tg_free_flush(struct tg_warp w, bool ordered)
 {
     struct tg_shared *s = tg_state();
     uint32_t count = s->freed_count;
     tg_warp_sync();
     if (count == 0)
         return;
-    tg_sys_order_stores(); /* N3: after the slots' STATUS, in all lanes */
+    if (ordered)
+        tg_sys_order_stores(); /* N3: after the slots' STATUS, in all lanes */
     tg_warp_sync();
     for (uint32_t i = 0; i < count; i += TG_LANES) {
         bool have = i + w.lane < count;
@@ -40,7 +42,7 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp w)
             uint64_t first = s->free_tail[of];
             uint64_t position = first + tg_rank(w, peers);
             if (level == of)
-                /* N3 relaxed, behind the order above; pairs with I4 in index.h. */
+                /* N3 relaxed; pairs with I4 in index.h. The slot itself is handed over by its STATUS. */
                 tg_sys_store_relaxed_u32(&q->cells[position & q->mask],
                                          (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
             tg_warp_sync();
@@ -63,7 +65,7 @@ TG_DEVICE void tg_free(struct tg_warp w, bool frees, uint32_t slot, uint32_t kep
     if (lanes == 0)
         return;
     if (s->freed_count + TG_LANES > TG_FREED_ROOM)
-        tg_free_flush(w);
+        tg_free_flush(w, false);
     uint32_t at = s->freed_count + tg_rank(w, lanes);
     tg_warp_sync();
     if (frees) {
@@ -182,7 +184,7 @@ TG_DEVICE_CALL void tg_end(struct tg_warp w, bool ends, const struct tg_taken *t
             tg_sys_store_relaxed_u32(&p->ring[t->slot].status, status);
     }
     if (s->freed_count > p->free_batch)
-        tg_free_flush(w); /* of batches before; behind the stores that somebody may wait for */
+        tg_free_flush(w, false); /* of batches before; behind the stores that somebody may wait for */
     bool alike = tg_alike(ends && !faulted, lanes, t->level * TG_TENANTS + t->tenant);
     if (ends && alike) {
         if (tg_rank(w, lanes) == 0) { /* one for all */
@@ -221,6 +223,30 @@ TG_DEVICE void tg_post(const struct tg_device_params *p, uint32_t word, const ui
     tg_word_store(p, word, tg_load_relaxed_u32(&p->control[word]) + delta);
 }
 
+/* NOPs that ended are counted when others come than before, and here. */
+TG_DEVICE_CALL void tg_count_nops(struct tg_warp w)
+{
+    struct tg_shared *s = tg_state();
+    struct tg_counts *c = tg_params()->counts;
+    uint32_t n = s->nops;
+    uint32_t level = tg_level_of(s->nops_of);
+    uint32_t tenant = tg_tenant_of(s->nops_of);
+    uint64_t *count = w.lane == 0   ? &c->level_claims[level]
+                      : w.lane == 1 ? &c->tenant_claims[tenant]
+                      : w.lane == 2 ? &c->executions[TG_OP_NOP]
+                      : w.lane == 3 ? &c->level_done[level]
+                      : w.lane == 4 ? &c->tenant_done[tenant]
+                                    : &c->done;
+    tg_warp_sync();
+    if (n == 0)
+        return;
+    if (w.lane < 6) /* C4 */
+        tg_bump_relaxed_u64(count, n);
+    if (w.lane == 0)
+        s->nops = 0;
+    tg_warp_sync();
+}
+
 /* Publishes the counters: the control words of the ABI and, with all, the statistics. */
 TG_DEVICE_CALL void tg_counts_publish(struct tg_warp w, bool all)
 {
@@ -228,6 +254,7 @@ TG_DEVICE_CALL void tg_counts_publish(struct tg_warp w, bool all)
     struct tg_counts *now = p->counts;
     struct tg_counts *posted = &tg_state()->posted;
     tg_warp_sync(); /* the caller looked at UNPOSTED */
+    tg_count_nops(w);
     if (w.lane < TG_TENANTS)
         tg_post(p, TG_CONTROL_TENANT_FAIRNESS_BASE + w.lane, &now->tenant_claims[w.lane],
                 &posted->tenant_claims[w.lane]);

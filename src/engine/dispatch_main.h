@@ -195,21 +195,23 @@ TG_DEVICE void tg_end_nops(struct tg_warp w, uint32_t n, uint32_t slot, uint32_t
     bool have = w.lane < n;
     if (have) /* S3 relaxed: they have no effects */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
-    uint32_t of = tg_warp_shfl(kept, 0);
-    struct tg_counts *c = p->counts;
-    uint64_t *count = w.lane == 0   ? &c->level_claims[tg_level_of(of)]
-                      : w.lane == 1 ? &c->tenant_claims[tg_tenant_of(of)]
-                      : w.lane == 2 ? &c->executions[TG_OP_NOP]
-                      : w.lane == 3 ? &c->level_done[tg_level_of(of)]
-                      : w.lane == 4 ? &c->tenant_done[tg_tenant_of(of)]
-                                    : &c->done;
-    if (w.lane < 6) /* C4 */
-        tg_bump_relaxed_u64(count, n);
+    uint32_t of = tg_warp_shfl(kept, 0) & TG_KEPT_QUEUE;
+    if (s->nops_of != of)
+        tg_count_nops(w);
+    bool sampled = have && (kept & TG_KEPT_SAMPLED);
+    if (tg_warp_ballot(sampled)) {
+        struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), TG_CLASS_INLINE, kept, have};
+        tg_sample(w, sampled, &t, TG_OP_NOP);
+    }
     tg_free(w, have, slot, tg_with_status(kept, TG_SLOT_DONE));
-    if (w.lane == 0)
+    if (w.lane == 0) {
+        s->nops_of = of;
+        s->nops += n;
         s->unposted += n;
+    }
+    tg_warp_sync();
     if (s->freed_count > p->free_batch)
-        tg_free_flush(w);
+        tg_free_flush(w, false);
 }
 
 /* Runs and ends what the decider passed, up to 32 of n. */
@@ -226,9 +228,14 @@ TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
     bool ordered = ((uint32_t)cell & TG_PASS_ORDERED) != 0;
     if ((uint32_t)cell & TG_PASS_FRESH)
         tg_bump_relaxed_u64(&tg_params()->generation[slot], 1); /* as the publisher counted: T1 */
-    uint32_t same = tg_warp_shfl(kept & ~(TG_KEPT_STATUS | TG_KEPT_COUNTED), 0);
-    bool nop = have && !told && !ordered && (kept & ~(TG_KEPT_STATUS | TG_KEPT_COUNTED)) == same &&
-               tg_kind_of(kept) == TG_OP_NOP && !(kept & (TG_KEPT_BATCHED | TG_KEPT_SAMPLED));
+    if ((uint32_t)cell & TG_PASS_STAMPED) { /* by this lane's clock; it alone reads it again */
+        uint64_t now = tg_device_ns();
+        tg_params()->stamp[slot] = now - ((uint32_t)now - s->pass_ns[(at + w.lane) & (TG_PASS - 1u)]);
+    }
+    const uint32_t differs = TG_KEPT_STATUS | TG_KEPT_COUNTED | TG_KEPT_SAMPLED;
+    uint32_t same = tg_warp_shfl(kept & ~differs, 0);
+    bool nop = have && !told && !ordered && (kept & ~differs) == same && tg_kind_of(kept) == TG_OP_NOP &&
+               !(kept & TG_KEPT_BATCHED);
     uint32_t nops = tg_warp_ballot(nop);
     if (w.lane == 0)
         tg_block_store_behind_u32(&s->pass_taken, at + n); /* B7 */
@@ -286,7 +293,7 @@ TG_DEVICE void tg_ender(uint32_t lane)
             tg_warp_idle();
             looks = looks + 1 ? looks + 1 : looks;
             if (looks == (p->free_batch < TG_FEW_SLOTS ? 1 : TG_ENDS_UNTIL_FREE))
-                tg_free_flush(w);
+                tg_free_flush(w, true);
             if (looks % TG_ENDS_UNTIL_POST == 0 && s->unposted)
                 tg_counts_publish(w, false);
             if (looks > TG_LOOKS_UNTIL_NAP)
@@ -334,7 +341,7 @@ TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp w, uint32_t why)
         tg_warp_idle();
     if (why == TG_LEFT_DRAINED || why == TG_LEFT_OVERRUN)
         tg_hand_back_all(w);
-    tg_free_flush(w);
+    tg_free_flush(w, true);
     tg_counts_publish(w, true);
     for (uint32_t i = w.lane; i < p->workers; i += TG_LANES)
         tg_store_release_u32(&p->tasks[i].seq, TG_TASK_LEAVE); /* Q1 */

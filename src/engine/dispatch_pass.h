@@ -28,6 +28,7 @@
 #define TG_PASS_TOLD (1u << 31)    /* it is over and its STATUS is stored: only the books */
 #define TG_PASS_FRESH (1u << 29)   /* it was never in a queue: its generation is to be counted */
 #define TG_PASS_ORDERED (1u << 30) /* a word was stored that belongs before its STATUS */
+#define TG_PASS_STAMPED (1u << 28) /* it is sampled, and its time begins in PASS_NS */
 #define TG_BACK_WORKER (1u << 31)  /* not a slot for the queues: a worker that is free again, */
 #define TG_BACK_COUNT_SHIFT 20u    /* ... and how many items it had */
 
@@ -54,8 +55,12 @@ TG_DEVICE void tg_pass(struct tg_warp w, bool gives, uint32_t slot, uint32_t kep
     struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(gives);
     uint32_t at = s->passed;
-    if (gives)
-        s->pass[(at + tg_rank(w, lanes)) & (TG_PASS - 1u)] = tg_cell(slot, kept);
+    if (gives) {
+        uint32_t place = (at + tg_rank(w, lanes)) & (TG_PASS - 1u);
+        s->pass[place] = tg_cell(slot, kept);
+        if (slot & TG_PASS_STAMPED)
+            s->pass_ns[place] = (uint32_t)tg_device_ns();
+    }
     tg_warp_sync();
     if (w.lane == 0 && alone)
         tg_block_store_behind_u32(&s->passed, at + tg_bits(lanes)); /* B5 */

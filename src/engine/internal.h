@@ -140,7 +140,8 @@ struct tg_worker {
         uint32_t level, tenant, shard;
         uint32_t ready[TG_SHARDS][TG_PRIORITY_LEVELS]; /* as they were at the look */
     } again;
-    uint32_t scan_from[TG_PRIORITY_LEVELS];
+    uint32_t scan_from[TG_PRIORITY_LEVELS]
+                      [TG_TENANTS]; /* for each tenant, else one could starve another's slots */
     uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
     uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
     struct tg_claimed current;

@@ -198,6 +198,8 @@ write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
+    if (e->device && !tg_device_ended(e, slot))
+        tg_device_await_end(e, slot);
     if (served) {
         flags |= TG_CELL_SERVED;
         e->served[slot] = served; /* before the status (S1); read by who ends the item */

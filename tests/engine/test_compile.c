@@ -134,7 +134,7 @@ static void a_body_that_waits(struct tg_engine *e)
     struct tg_item t;
     struct tg_io_request request;
     uint32_t args[1] = {TG_IR_WAIT_IO};
-    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_HIGH, OP_ODD, args, 1, &t), 0);
+    CHECK_EQ(submit_soon(e, 0, TG_PRIORITY_HIGH, OP_ODD, args, 1, &t), 0);
     CHECK_EQ(tg_engine_io_next(e, LIMIT, &request), 0);
     CHECK_EQ(request.resource, TG_IR_WAIT_IO);
     CHECK_EQ(tg_engine_io_complete(e, &request.item, -ENOENT), 0);
@@ -157,7 +157,7 @@ static void packed_and_fenced(struct tg_engine *e)
     CHECK(f.reason == TG_FAULT_OUT_OF_BOUNDS && f.inner_op == 1);
     CHECK_EQ(test_word(e, 191), 17);
     struct tg_batch_item items[3] = {{OP_SQUARE, two, 2}, {TG_OP_NOP, NULL, 0}, {OP_SQUARE, three, 2}};
-    CHECK_EQ(tg_engine_submit_batch(e, 0, TG_PRIORITY_LOW, items, 3, 77, &t), 0);
+    CHECK_EQ(submit_batch_soon(e, 0, TG_PRIORITY_LOW, items, 3, 77, &t), 0);
     CHECK_EQ(tg_engine_wait(e, &t, LIMIT), 0);
     CHECK_EQ(test_word(e, 191), 30);
     CHECK_EQ(test_word(e, TG_CONTROL_OBSERVABLE_BASE), 77);

@@ -32,17 +32,17 @@ static void e8_drain_hands_back_what_may_not_run(void)
     struct tg_batch_item items[3] = {{TG_OP_NOP, NULL, 0}, {TG_OP_NOP, NULL, 0}, {TG_OP_NOP, NULL, 0}};
     CHECK_EQ(tg_engine_set_tenant(e, 7, 0), 0);
     for (uint32_t i = 0; i < 20; i++)
-        CHECK_EQ(tg_engine_submit(e, 7, i % 5, TG_OP_NOP, NULL, 0, &off[i]), 0);
-    CHECK_EQ(tg_engine_submit(e, 7, 1, TG_OP_NOP, NULL, 0, &gone), 0);
+        CHECK_EQ(submit_soon(e, 7, i % 5, TG_OP_NOP, NULL, 0, &off[i]), 0);
+    CHECK_EQ(submit_soon(e, 7, 1, TG_OP_NOP, NULL, 0, &gone), 0);
     CHECK_EQ(tg_engine_cancel(e, &gone), 0);
-    CHECK_EQ(tg_engine_submit_batch(e, 7, 2, items, 3, 1, &fence), 0);
-    CHECK_EQ(tg_engine_submit_batch(e, 7, 2, items, 3, 1, &dead_fence), 0);
+    CHECK_EQ(submit_batch_soon(e, 7, 2, items, 3, 1, &fence), 0);
+    CHECK_EQ(submit_batch_soon(e, 7, 2, items, 3, 1, &dead_fence), 0);
     CHECK_EQ(tg_engine_cancel(e, &dead_fence), 0);
     for (uint32_t i = 0; i < 5; i++)
         CHECK_EQ(tg_engine_submit_load_miss(e, i, 0, &io[i]), 0);
     for (uint32_t i = 0; i < 11; i++)
-        CHECK_EQ(tg_engine_submit(e, 0, 4, TG_OP_NOP, NULL, 0, NULL), 0);
-    CHECK_EQ(tg_engine_submit(e, 0, 4, 0x999, NULL, 0, NULL), 0);
+        CHECK_EQ(submit_soon(e, 0, 4, TG_OP_NOP, NULL, 0, NULL), 0);
+    CHECK_EQ(submit_soon(e, 0, 4, 0x999, NULL, 0, NULL), 0);
     CHECK_EQ(tg_engine_drain(e, LIMIT, &r), 0);
     CHECK_EQ(r.done, 11);
     CHECK_EQ(r.faults, 1);

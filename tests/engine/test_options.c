@@ -32,7 +32,7 @@ static void meet(const struct tg_engine_options *o, struct meeting *m)
     sem_init(&m->gate.open, 0, 0);
     CHECK_EQ(tg_engine_register(e, OP_GATE, meets, m), 0);
     for (uint32_t i = 0; i < WORKERS + 1; i++)
-        CHECK_EQ(tg_engine_submit(e, 0, 1, OP_GATE, NULL, 0, NULL), 0);
+        CHECK_EQ(submit_soon(e, 0, 1, OP_GATE, NULL, 0, NULL), 0);
     for (uint32_t i = 0; i < WORKERS; i++)
         while (sem_wait(&m->gate.reached) != 0)
             ;
@@ -96,7 +96,7 @@ static void the_way_of_finding_work_is_the_one_asked_for(void)
     struct tg_item t;
     uint32_t cell;
     CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
-    CHECK_EQ(tg_engine_submit(e, 3, 2, TG_OP_NOP, NULL, 0, &t), 0);
+    CHECK_EQ(submit_soon(e, 3, 2, TG_OP_NOP, NULL, 0, &t), 0);
     CHECK_EQ(tg_index_peek(tg_queue(e, 0, 2, 3), &cell), test_flags == 0);
     CHECK_EQ(tg_engine_set_tenant(e, 3, 1), 0);
     CHECK_EQ(tg_engine_wait(e, &t, LIMIT), 0);
@@ -115,9 +115,9 @@ static void faults_and_latency_are_told_of_whom_they_are(void)
     for (uint32_t tenant = 0; tenant < TG_TENANTS; tenant++)
         for (uint32_t i = 0; i < tenant % 3 + 1; i++, runs++) {
             uint32_t value = i;
-            CHECK_EQ(tg_engine_submit(e, tenant, tenant % 5, OP_NOTE, &value, 1, &t), 0);
+            CHECK_EQ(submit_soon(e, tenant, tenant % 5, OP_NOTE, &value, 1, &t), 0);
         }
-    CHECK_EQ(tg_engine_submit(e, 17, TG_PRIORITY_HIGH, 0x777, NULL, 0, &t), 0);
+    CHECK_EQ(submit_soon(e, 17, TG_PRIORITY_HIGH, 0x777, NULL, 0, &t), 0);
     CHECK_EQ(tg_engine_wait(e, &t, LIMIT), -EIO);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     CHECK_EQ(test_word(e, TG_EXT_FAULT_COUNT), 1);

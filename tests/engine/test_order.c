@@ -38,7 +38,7 @@ static void flood(uint32_t levels, uint32_t bound)
     struct tg_engine *e = test_engine(test_flags ? 320 : 2560, 1);
     struct gate g;
     struct notes n;
-    uint32_t each = test_flags ? 60 : 500, kinds = 0;
+    uint32_t each = test_flags ? 60 : test_emulated() ? 150 : 500, kinds = 0;
     notes_start(&n, e, each * TG_PRIORITY_LEVELS);
     gate_close(&g, e, TG_PRIORITY_CRITICAL);
     for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++) {

@@ -54,7 +54,7 @@ static void e10_blocked_work_lets_workers_sleep(void)
     struct tg_engine *e = test_engine(64, 2);
     struct tg_item t;
     CHECK_EQ(tg_engine_set_tenant(e, 1, 0), 0);
-    CHECK_EQ(tg_engine_submit(e, 1, 0, TG_OP_NOP, NULL, 0, &t), 0);
+    CHECK_EQ(submit_soon(e, 1, 0, TG_OP_NOP, NULL, 0, &t), 0);
     until_asleep(e, 2);
     CHECK(used_in(200, 4000000) < 4000000);
     CHECK_EQ(tg_engine_set_tenant(e, 1, 1), 0);
@@ -111,7 +111,7 @@ static void e10_a_second_worker_is_woken_for_a_second_item(void)
         sem_init(&g.open, 0, 0);
         CHECK_EQ(tg_engine_register(e, OP_GATE, gate_handler, &g), 0);
         struct tg_batch_item two[2] = {{OP_GATE, NULL, 0}, {OP_GATE, NULL, 0}};
-        CHECK_EQ(tg_engine_submit_many(e, 0, 1, two, 2, NULL), 0);
+        CHECK_EQ(submit_many_soon(e, 0, 1, two, 2, NULL), 0);
         for (int k = 0; k < 2; k++) { /* both stand at the gate at once */
             struct timespec end;
             clock_gettime(CLOCK_REALTIME, &end);

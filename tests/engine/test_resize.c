@@ -52,7 +52,7 @@ static void resize_waits_for_slots_in_use_and_gives_up_cleanly(void)
     struct tg_item t[40];
     CHECK_EQ(tg_engine_set_tenant(e, 9, 0), 0);
     for (int i = 0; i < 40; i++)
-        CHECK_EQ(tg_engine_submit(e, 9, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
+        CHECK_EQ(submit_soon(e, 9, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
     CHECK_EQ(tg_engine_resize(e, cuts[1], SECOND / 50), -ETIMEDOUT);
     CHECK_EQ(test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + 1), 40);
     for (int i = 0; i < 40; i++)
@@ -60,7 +60,7 @@ static void resize_waits_for_slots_in_use_and_gives_up_cleanly(void)
     CHECK_EQ(tg_engine_set_tenant(e, 9, 1), 0);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     for (int i = 0; i < 40; i++) /* all slots are back where they were */
-        CHECK_EQ(tg_engine_submit(e, 9, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
+        CHECK_EQ(submit_soon(e, 9, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t[i]), 0);
     CHECK_EQ(tg_engine_resize(e, cuts[1], LIMIT), 0);
     CHECK_EQ(test_word(e, TG_CONTROL_PRIORITY_OFFSETS_BASE + 1), 1);
     CHECK_EQ(test_word(e, TG_CONTROL_EXTENSION_BASE + 4), 2);
@@ -76,7 +76,7 @@ static void e2_slots_on_the_move_are_handed_over_at_once(void)
     const uint32_t level = TG_PRIORITY_CRITICAL;
     CHECK_EQ(tg_engine_set_tenant(e, 9, 0), 0);
     for (int i = 0; i < 2; i++)
-        CHECK_EQ(tg_engine_submit(e, 9, level, TG_OP_NOP, NULL, 0, &t[i]), 0);
+        CHECK_EQ(submit_soon(e, 9, level, TG_OP_NOP, NULL, 0, &t[i]), 0);
     CHECK_EQ(tg_engine_settle(e, SECOND / 100), -ETIMEDOUT);
     /* As a resize in the middle of its way: these two and what is free is to move. */
     for (uint32_t s = 0; s < 40; s++)

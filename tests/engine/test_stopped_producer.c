@@ -22,10 +22,10 @@ static void a_stopped_producer_hides_its_own_queue_only(void)
     CHECK(tg_free_pop(&e->level[LEVEL].free[shard], &slot, &(const struct tg_index *){NULL}));
     uint64_t place = tg_index_reserve_mp(q, 1);
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(tg_engine_submit(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind[i]), 0);
+        CHECK_EQ(submit_soon(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind[i]), 0);
     for (uint32_t i = 0; i < 500; i++) {
         uint32_t level = i % TG_PRIORITY_LEVELS;
-        CHECK_EQ(tg_engine_submit(e, level == LEVEL ? i % 4 : TENANT, level, TG_OP_NOP, NULL, 0, &beside), 0);
+        CHECK_EQ(submit_soon(e, level == LEVEL ? i % 4 : TENANT, level, TG_OP_NOP, NULL, 0, &beside), 0);
         CHECK_EQ(tg_engine_wait(e, &beside, LIMIT), 0);
     }
     for (int i = 0; i < 3; i++)
@@ -68,7 +68,7 @@ static void it_goes_on_and_everything_runs(void)
     uint32_t slot;
     CHECK(tg_free_pop(&e->level[LEVEL].free[shard], &slot, &(const struct tg_index *){NULL}));
     uint64_t place = tg_index_reserve_mp(q, 1);
-    CHECK_EQ(tg_engine_submit(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind), 0);
+    CHECK_EQ(submit_soon(e, TENANT, LEVEL, TG_OP_NOP, NULL, 0, &behind), 0);
     CHECK_EQ(tg_engine_wait(e, &behind, SECOND / 50), -ETIMEDOUT);
     tg_index_fill(q, place, slot);
     tg_ready_set(e, shard, LEVEL, TENANT);

@@ -14,7 +14,7 @@ static void e4_tenant_29_157_ffffffff_refused(void)
         CHECK_EQ(tg_engine_set_tenant(e, outside[i], 1), -EINVAL);
         CHECK_EQ(tg_engine_set_quota(e, outside[i], 1), -EINVAL);
     }
-    CHECK_EQ(tg_engine_submit(e, 28, 0, TG_OP_NOP, NULL, 0, NULL), 0);
+    CHECK_EQ(submit_soon(e, 28, 0, TG_OP_NOP, NULL, 0, NULL), 0);
     test_close(e);
 }
 
@@ -24,9 +24,9 @@ static void e4_switched_off_stays_published_and_blocks_nobody(void)
     struct tg_item off[5], on;
     CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(tg_engine_submit(e, 3, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &off[i]), 0);
+        CHECK_EQ(submit_soon(e, 3, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &off[i]), 0);
     for (int i = 0; i < 300; i++) {
-        CHECK_EQ(tg_engine_submit(e, 4, TG_PRIORITY_IDLE, TG_OP_NOP, NULL, 0, &on), 0);
+        CHECK_EQ(submit_soon(e, 4, TG_PRIORITY_IDLE, TG_OP_NOP, NULL, 0, &on), 0);
         CHECK_EQ(tg_engine_wait(e, &on, LIMIT), 0);
     }
     for (int i = 0; i < 5; i++) {
@@ -52,7 +52,7 @@ static void e4_quota_counts_down_at_the_claim(void)
     CHECK_EQ(test_word(e, TG_CONTROL_TENANT_MASKS + 2), 0);
     CHECK_EQ(tg_engine_set_quota(e, 1, 7), 0);
     for (int i = 0; i < 20; i++)
-        CHECK_EQ(tg_engine_submit(e, 1, TG_PRIORITY_HIGH, TG_OP_NOP, NULL, 0, &t[i]), 0);
+        CHECK_EQ(submit_soon(e, 1, TG_PRIORITY_HIGH, TG_OP_NOP, NULL, 0, &t[i]), 0);
     struct tg_engine_stats s;
     uint64_t end = tg_clock_mono_ns() + LIMIT;
     do
@@ -81,7 +81,7 @@ static void e4_cancelled_slots_of_a_switched_off_tenant_are_free_again(void)
     CHECK_EQ(tg_engine_set_tenant(e, 3, 0), 0);
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 5; i++)
-            CHECK_EQ(tg_engine_submit(e, 3, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, &t[i]), 0);
+            CHECK_EQ(submit_soon(e, 3, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, &t[i]), 0);
         CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL), -EAGAIN);
         for (int i = 5; i-- > 0;)
             CHECK_EQ(tg_engine_cancel(e, &t[i]), 0);
@@ -124,7 +124,7 @@ static void e4_old_arguments_are_not_left_in_a_reused_slot(void)
     CHECK_EQ(run_ticket(e, 1, TG_OP_NOP, secret, TG_ARGS_PER_SLOT, &t), 0);
     CHECK_EQ(tg_engine_set_tenant(e, 2, 0), 0);
     CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
-    CHECK_EQ(tg_engine_submit(e, 2, TG_PRIORITY_NORMAL, TG_OP_NOP, secret, 1, &t), 0);
+    CHECK_EQ(submit_soon(e, 2, TG_PRIORITY_NORMAL, TG_OP_NOP, secret, 1, &t), 0);
     tg_engine_buffers(e, &ring, NULL, NULL, NULL, NULL, NULL);
     const struct tg_slot *slot = (const struct tg_slot *)ring + t.slot;
     CHECK(slot->tenant == 2 && slot->args[0] == secret[0]);

@@ -8,7 +8,7 @@ static void wait_has_a_limit_and_tickets_are_checked(void)
     struct tg_engine *e = test_engine(64, 1);
     struct tg_item t, wrong = {0};
     CHECK_EQ(tg_engine_set_tenant(e, 1, 0), 0);
-    CHECK_EQ(tg_engine_submit(e, 1, 0, TG_OP_NOP, NULL, 0, &t), 0);
+    CHECK_EQ(submit_soon(e, 1, 0, TG_OP_NOP, NULL, 0, &t), 0);
     uint64_t start = tg_clock_mono_ns();
     CHECK_EQ(tg_engine_wait(e, &t, 30 * SECOND / 1000), -ETIMEDOUT);
     CHECK(tg_clock_mono_ns() - start >= 30 * SECOND / 1000);
@@ -102,7 +102,7 @@ static void sleeping_waiters_are_woken(void)
     shared = test_engine(64, 1);
     CHECK_EQ(tg_engine_register(shared, OP_COUNT, nap, NULL), 0);
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(tg_engine_submit(shared, 0, 1, OP_COUNT, NULL, 0, &t[i]), 0);
+        CHECK_EQ(submit_soon(shared, 0, 1, OP_COUNT, NULL, 0, &t[i]), 0);
     for (int i = 0; i < 8; i++)
         CHECK_EQ(pthread_create(&thread[i], NULL, waiter, &t[i / 2]), 0);
     for (int i = 0; i < 8; i++)
@@ -122,7 +122,7 @@ static void cancel_takes_back_what_does_not_run(void)
     CHECK_EQ(tg_engine_cancel(e, &done), -EALREADY);
     gate_close(&g, e, TG_PRIORITY_CRITICAL);
     for (uint32_t i = 0; i < 5; i++)
-        CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, OP_NOTE, &i, 1, &t[i]), 0);
+        CHECK_EQ(submit_soon(e, 0, TG_PRIORITY_LOW, OP_NOTE, &i, 1, &t[i]), 0);
     for (int i = 0; i < 5; i += 2) {
         CHECK_EQ(tg_engine_cancel(e, &t[i]), 0);
         CHECK_EQ(test_status(e, t[i].slot), TG_SLOT_EMPTY);
@@ -136,7 +136,7 @@ static void cancel_takes_back_what_does_not_run(void)
     tg_engine_stats(e, &s);
     CHECK_EQ(s.cancelled, 3);
     for (int i = 0; i < 5; i++) /* all slots are back */
-        CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL), 0);
+        CHECK_EQ(submit_soon(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL), 0);
     free(n.note);
     test_close(e);
 }
@@ -195,7 +195,7 @@ static void cancelling_what_runs_is_busy(void)
     sem_init(&g.reached, 0, 0);
     sem_init(&g.open, 0, 0);
     CHECK_EQ(tg_engine_register(e, OP_GATE, gate_handler, &g), 0);
-    CHECK_EQ(tg_engine_submit(e, 0, 0, OP_GATE, NULL, 0, &t), 0);
+    CHECK_EQ(submit_soon(e, 0, 0, OP_GATE, NULL, 0, &t), 0);
     while (sem_wait(&g.reached) != 0)
         ;
     CHECK_EQ(tg_engine_cancel(e, &t), -EBUSY);
@@ -264,7 +264,7 @@ static void io_side_serves_load_miss_and_handlers(void)
     CHECK_EQ(tg_engine_cancel(e, &t), 0);
     CHECK_EQ(tg_engine_wait(e, &t, LIMIT), -ECANCELED);
     CHECK_EQ(tg_engine_register(e, OP_COUNT, needs_io, &times), 0);
-    CHECK_EQ(tg_engine_submit(e, 3, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, &u), 0);
+    CHECK_EQ(submit_soon(e, 3, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, &u), 0);
     CHECK_EQ(tg_engine_io_next(e, LIMIT, &r), 0);
     CHECK(r.resource == 55 && r.tenant == 3);
     CHECK_EQ(tg_engine_io_complete(e, &r.item, 0), 0);
@@ -310,13 +310,13 @@ static void space_is_announced(void)
     gate_close(&g, e, TG_PRIORITY_CRITICAL);
     CHECK_EQ(tg_engine_register(e, OP_COUNT, nothing, NULL), 0);
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), 0);
+        CHECK_EQ(submit_soon(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), 0);
     CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), -EAGAIN);
     CHECK_EQ(tg_engine_wait_space(e, TG_PRIORITY_LOW, SECOND / 100), -ETIMEDOUT);
     CHECK_EQ(tg_engine_wait_space(e, TG_PRIORITY_HIGH, SECOND / 100), 0);
     gate_open(&g);
     CHECK_EQ(tg_engine_wait_space(e, TG_PRIORITY_LOW, LIMIT), 0);
-    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), 0);
+    CHECK_EQ(submit_soon(e, 0, TG_PRIORITY_LOW, OP_COUNT, NULL, 0, NULL), 0);
     test_close(e);
 }
 

@@ -16,7 +16,7 @@
 /* A whole block: each lane adds 1 to observable a0, twice; a0 + 1 counts who saw less than all the first
  * time. */
 #define OP_DEVICE_BLOCK 0x106u
-#define OP_DEVICE_WILD 0x108u  /* stores to nobody's memory: on the card only */
+#define OP_DEVICE_WILD 0x108u  /* stores to nobody's memory; in the emulator that ends the process */
 #define OP_DEVICE_UNTIL 0x107u /* again and again until observable a0 is not 0 */
 
 TG_DEVICE int tg_device_run(struct tg_device_op *op)
@@ -52,11 +52,9 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
         tg_device_add(op, op->args[0], 1, &before);
         return TG_OP_FINISHED;
     }
-#ifdef __CUDACC__
     case OP_DEVICE_WILD:
         *(volatile uint32_t *)(uintptr_t)(UINT64_C(1) << 46) = 1;
         return TG_OP_FINISHED;
-#endif
     case OP_DEVICE_UNTIL:
         return tg_device_load(op, op->args[0], &before) && before ? TG_OP_FINISHED : TG_OP_REQUEUE;
     default:
