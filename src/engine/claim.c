@@ -2,7 +2,11 @@
  *
  * What a worker takes next: the level (E2, E3), the tenant within it (E4), the shard (whose submitters'
  * queue), the oldest entry of that queue, and then the slot itself by compare-and-swap (E1). Every step costs
- * the same at any ring size (E11). It runs nothing and wakes nobody.
+ * the same at any ring size (E11). It runs nothing; it wakes somebody only for what it hid a moment ago.
+ *
+ * Most looks end where the last one did. So several claims are decided at once (levels.h), and while the
+ * marks, the turn and the decision stand as they were they follow one another without a new look
+ * (claim_again).
  *
  * READY bits are hints that may be stale on the side of "has work": a queue that was found empty keeps its
  * bit while there is nothing else to do, because the next item for an idle engine most likely comes there,
@@ -493,6 +497,7 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
     uint32_t stale = 0;
     look(w, &k, shards);
     while (k.work != 0) {
+        w->again.left = 0; /* it hangs on the decision, and here comes another */
         bool ahead = decided(w, &k);
         uint32_t level = ahead ? w->ahead.level : tg_levels_choose(k.state, k.work);
         struct tg_tenant_turn turn = w->turn[level];

@@ -155,6 +155,43 @@ static void e4_a_turn_is_no_longer_after_an_interruption(void)
     test_close(e);
 }
 
+static int floods(void *context, struct tg_op *op)
+{
+    for (uint32_t i = 0; i < 60; i++)
+        note_submit(op->engine, 0, TG_PRIORITY_CRITICAL, i);
+    return note_handler(context, op);
+}
+
+/* What was decided for a level whose item turns out to be cancelled is void once another was decided for. */
+static void e3_a_cancelled_item_leaves_no_decision_behind(void)
+{
+    if (test_flags || test_backend())
+        return;
+    struct tg_engine *e = test_engine(8000, 1);
+    struct gate g;
+    struct notes n;
+    struct tg_item t;
+    notes_start(&n, e, 200);
+    CHECK_EQ(tg_engine_register(e, OP_COUNT, floods, &n), 0);
+    gate_close(&g, e, TG_PRIORITY_HIGH);
+    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t), 0);
+    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_NORMAL, OP_COUNT, NULL, 0, NULL), 0);
+    for (uint32_t i = 0; i < 8; i++)
+        note_submit(e, 0, TG_PRIORITY_NORMAL, i);
+    CHECK_EQ(tg_engine_cancel(e, &t), 0);
+    gate_open(&g);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    CHECK_EQ(n.count, 69);
+    for (uint32_t i = 0, overtaken = 0, left = 9; i < n.count && left > 0; i++) {
+        bool normal = n.note[i] >> 24 == TG_PRIORITY_NORMAL;
+        overtaken = normal ? 0 : overtaken + 1;
+        left -= normal ? 1 : 0;
+        CHECK(overtaken <= TG_STARVATION_THRESHOLD);
+    }
+    free(n.note);
+    test_close(e);
+}
+
 static void words_tell_claims_by_level(void)
 {
     struct tg_engine *e = test_engine(320, 1);
@@ -289,6 +326,7 @@ static void cases(void)
     RUN(each_thread_in_its_order_and_none_behind_another);
     RUN(e2_an_urgent_item_is_next_whatever_was_decided);
     RUN(e4_a_turn_is_no_longer_after_an_interruption);
+    RUN(e3_a_cancelled_item_leaves_no_decision_behind);
     RUN(words_tell_claims_by_level);
     RUN(e4_backlogged_tenants_share_evenly_at_100_to_1);
     RUN(e4_never_yields_when_nobody_else_waits);
