@@ -70,9 +70,15 @@ static int lay_host(struct tg_engine *e, const struct tg_engine_options *o)
     p->answers = host(d, 1, sizeof(*p->answers));
     p->samples = host(d, (size_t)TG_PRIORITY_LEVELS << TG_SAMPLE_SHIFT, sizeof(uint64_t));
     d->kinds = host(d, TG_KINDS, sizeof(uint32_t));
+    d->inner_kind = host(d, TG_INNER_OPCODES, sizeof(uint32_t));
     p->opcode_of = d->kinds;
-    if (!e->ring || !e->control || !e->log || !p->host_bad || !p->answers || !p->samples || !d->kinds)
+    p->inner_kind = d->inner_kind;
+    if (!e->ring || !e->control || !e->log || !p->host_bad || !p->answers || !p->samples || !d->kinds ||
+        !d->inner_kind)
         return -ENOMEM;
+    d->kinds[TG_KIND_PACKED] = TG_OP_PACKED_SLOT;
+    for (uint32_t i = 0; i < TG_INNER_OPCODES; i++)
+        d->inner_kind[i] = TG_KIND_UNKNOWN;
     int r = o->control ? 0
                        : tg_encode_control(false, o->tenants, o->observables, e->control,
                                            (size_t)e->control_words * TG_WORD_BYTES, &bytes);

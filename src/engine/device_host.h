@@ -42,8 +42,9 @@ struct tg_device {
     const struct tg_link *link;
     void *state;
     struct tg_device_params params;
-    uint32_t *kinds; /* the opcode of each kind that the image runs */
-    uint32_t dead;   /* 1: the device died; nothing is asked of it any more */
+    uint32_t *kinds;      /* the opcode of each kind that the image runs */
+    uint32_t *inner_kind; /* and the kind of each opcode below 256 */
+    uint32_t dead;        /* 1: the device died; nothing is asked of it any more */
     /* Looks for bodies that do not return, four a limit. */
     uint32_t body_limit_ms; /* 0: none */
     uint32_t watch_stop;    /* its futex */

@@ -40,19 +40,25 @@ uint64_t tg_device_reserve(struct tg_engine *e, uint32_t level, uint32_t n)
     return tg_add_relaxed_u64(&e->device->ring[level].tail, n);
 }
 
-/* A packed slot goes to the host when one of its operations is a handler's. */
+/* A packed slot goes to the host when one of its operations is a handler's, to a lane of a worker when one is
+ * of the image, and for a lane. */
 static enum tg_class class_of_packed(struct tg_engine *e, const uint32_t *args)
 {
     struct tg_packed_view v;
     const struct tg_handler *h;
+    enum tg_class cls = TG_CLASS_INLINE;
     if (!tg_packed_look(args, &v))
-        return TG_CLASS_INLINE;
+        return cls;
     for (uint32_t i = 0; i < v.op_count; i++) {
         tg_opcode_kind(e, v.op_id[i], &h);
         if (h && h->call)
             return TG_CLASS_HOST;
+        if (h && h->device_class != TG_CLASS_LANE)
+            return TG_CLASS_INLINE; /* where it is unknown: one lane cannot run it */
+        if (h)
+            cls = TG_CLASS_LANE;
     }
-    return TG_CLASS_INLINE;
+    return cls;
 }
 
 static enum tg_class class_of(struct tg_engine *e, uint32_t opcode, const uint32_t *args, uint32_t *ret_kind)

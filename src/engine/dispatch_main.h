@@ -11,7 +11,7 @@
 
 #include "engine/dispatch_poll.h"
 #include "engine/dispatch_watch.h"
-#include "engine/device_op.h"
+#include "engine/device_packed.h"
 
 /* Of the decider: looks at its queues without anything. */
 #define TG_LOOKS_UNTIL_LEAVE 4u /* looks of the poller without anything before a drain is over */
@@ -118,10 +118,13 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     t.cls = tg_class_of(t.kept);
     uint32_t kind = tg_kind_of(t.kept);
     bool told = result == TG_WORKED_TOLD && why == 0;
-    uint32_t reason = result >> TG_WORKED_REASON_SHIFT;
+    uint32_t reason = result >> TG_WORKED_REASON_SHIFT & 0xFFu;
+    fault.inner_op = result >> TG_WORKED_INNER_SHIFT;
     bool wrote = have && (result & TG_WORKED_WROTE) != 0;
     result &= TG_WORKED_WROTE - 1u;
     tg_copy_words(w, task, at, wrote);
+    if (have && kind == TG_KIND_PACKED && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE))
+        tg_count_inner(task->count == TG_TASK_ALONE ? task->line : p->items[t.slot].word);
     if (reason)
         fault.reason = reason;
     if (result == TG_WORKED_UNKNOWN)
@@ -461,7 +464,8 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, uint32_t number, uint32
         op.word[k] = TG_NO_WORD;
     if (!p->watch && !block && (!whole || lane == 0)) /* S4 relaxed: before DONE, by the same lane */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED);
-    int r = tg_device_run(&op);
+    uint32_t inner;
+    int r = tg_device_run_item(&op, &inner);
     /* What all lanes wrote, before DONE. */
     if (block) {
         if (tg_block_any(op.word[0] != TG_NO_WORD))
@@ -480,7 +484,8 @@ TG_DEVICE void tg_work(const struct tg_device_params *p, uint32_t number, uint32
                                  : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
                                                           : TG_WORKED_FAULT);
     if (op.reason)
-        result = (uint32_t)TG_WORKED_FAULT | op.reason << TG_WORKED_REASON_SHIFT;
+        result =
+            (uint32_t)TG_WORKED_FAULT | op.reason << TG_WORKED_REASON_SHIFT | inner << TG_WORKED_INNER_SHIFT;
     bool wrote = op.word[0] != TG_NO_WORD;
     if (result == TG_WORKED_TOLD && (wrote || p->control_floor == 0))
         result = TG_WORKED_DONE;
