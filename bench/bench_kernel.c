@@ -107,14 +107,14 @@ static struct tg_kernel *kernel(uint32_t flags, double *ret_ms)
 }
 
 /* The whole kernel with its built-in opcodes: nodes, check, text. */
-static double build_and_lower_ms(uint32_t language, size_t *ret_bytes)
+static double build_and_lower_ms(uint32_t language, uint32_t flags, size_t *ret_bytes)
 {
     struct tg_ir ir;
     struct tg_ir_error error;
     char *text;
     uint64_t start = tg_clock_mono_ns();
     tg_ir_init(&ir, arena, sizeof(arena));
-    struct tg_ir_kernel o = {.slots = 4096};
+    struct tg_ir_kernel o = {.slots = 4096, .flags = flags};
     struct tg_ir_lower_options lo = {.language = language};
     must(tg_ir_lower(&ir, tg_ir_kernel(&ir, &o), &lo, &text, ret_bytes, &error), "tg_ir_lower");
     double ms = (double)(tg_clock_mono_ns() - start) / 1e6;
@@ -124,15 +124,17 @@ static double build_and_lower_ms(uint32_t language, size_t *ret_bytes)
 
 static void building(void)
 {
-    double c[ROUNDS], cuda[ROUNDS], compile[ROUNDS];
+    double c[ROUNDS], cuda[ROUNDS], indexed[ROUNDS], compile[ROUNDS];
     size_t bytes;
     for (int i = 0; i < ROUNDS; i++) {
-        c[i] = build_and_lower_ms(TG_IR_C11, &bytes);
-        cuda[i] = build_and_lower_ms(TG_IR_CUDA_C, &bytes);
+        indexed[i] = build_and_lower_ms(TG_IR_C11, TG_IR_INDEXED, &bytes);
+        c[i] = build_and_lower_ms(TG_IR_C11, 0, &bytes);
+        cuda[i] = build_and_lower_ms(TG_IR_CUDA_C, 0, &bytes);
         must(tg_kernel_close(kernel(TG_COMPILE_NO_FALLBACK, &compile[i])), "tg_kernel_close");
     }
     bench_print(BENCH, "build_check_lower_c", median(c), "ms", 0);
     bench_print(BENCH, "build_check_lower_cuda", median(cuda), "ms", 0);
+    bench_print(BENCH, "build_check_lower_c_indexed", median(indexed), "ms", 0);
     bench_print(BENCH, "text", (double)bytes, "bytes", 0);
     bench_print(BENCH, "tg_engine_compile", median(compile), "ms", 0);
 }

@@ -8,7 +8,7 @@
  * and, with WAITERS, tidegate alone beside so many that wait: a thousand more queued, the memory of each, the
  * processor time while nothing happens, the hand-off. With CONNECTIONS the crowd is so many tickets of few
  * processes. `bench_launch pair [ROUNDS]`: the first two alone, and of the others flock. Contenders take
- * turns, so that the machine's drift meets all alike. Each has a private place.
+ * turns, in serial after ten commands, so that the machine's drift meets all alike. Each has a private place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -276,7 +276,7 @@ static struct contender contenders[] = {
     {.name = "sem --fg", .wrap = {"/usr/bin/sem", "--will-cite", "--fg", "-j1"}, .slow = 25},
     {.name = "sh -c", .wrap = {"/bin/sh", "-c", "\"$0\"; exit $?"}, .no_handoff = true},
 };
-enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), BLOCK = 50, JOBS = 1000 };
+enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), BLOCK = 50, TENS = 10, JOBS = 1000 };
 
 static void print_quantile(struct contender *c, const char *what, uint64_t *samples, unsigned n, double q,
                            double floor)
@@ -311,11 +311,14 @@ static void block_of_handoffs(struct contender *c, struct job *page)
     c->handoffs += n;
 }
 
-static void one_serial(struct contender *c, unsigned round)
+/* Ten of one after the other, so that each but the first follows one of its own, and bears what that leaves
+ * to be done; to and fro, since on a busy machine it matters who follows whom. */
+static void ten_serials(struct contender *c, unsigned round)
 {
-    if (c->absent || (c->slow && round % c->slow != 0))
-        return;
-    measure_serial(c, c->serial + c->serials++);
+    for (unsigned i = round; i < round + TENS && !c->absent; i++) {
+        if (!c->slow || i % c->slow == 0)
+            measure_serial(c, c->serial + c->serials++);
+    }
 }
 
 /* ---- the crowd */
@@ -516,16 +519,6 @@ static void measure_crowd(struct job *page, unsigned n, unsigned rounds)
     tg_client_done(&client);
 }
 
-/* Without the slowest tenth: what a machine that does other things did to them. */
-static double trimmed_mean_us(uint64_t *samples, unsigned n)
-{
-    double sum = 0;
-    bench_sort(samples, n);
-    for (unsigned i = 0; i < n * 9 / 10; i++)
-        sum += (double)samples[i] / 1000;
-    return sum / (n * 9 / 10);
-}
-
 static void report_pair(void)
 {
     struct contender *ours = &contenders[1], *flock = &contenders[2];
@@ -533,8 +526,8 @@ static void report_pair(void)
                 (double)bench_quantile(ours->serial, ours->serials, 0.5) / 1000, "us",
                 (double)bench_quantile(flock->serial, flock->serials, 0.5) / 1000);
     bench_print("launch", "serial tidegate run to flock, mean of the quickest nine tenths",
-                trimmed_mean_us(ours->serial, ours->serials), "us",
-                trimmed_mean_us(flock->serial, flock->serials));
+                bench_trimmed_mean(ours->serial, ours->serials) / 1000, "us",
+                bench_trimmed_mean(flock->serial, flock->serials) / 1000);
 }
 
 static void measure_all(struct job *page, unsigned rounds, bool pair)
@@ -542,10 +535,9 @@ static void measure_all(struct job *page, unsigned rounds, bool pair)
     for (unsigned done = 0; done < rounds; done += BLOCK) {
         for (size_t i = 0; i < CONTENDERS; i++)
             block_of_handoffs(&contenders[i], page);
-        for (unsigned round = 0; round < BLOCK; round++) {
+        for (unsigned round = 0; round < BLOCK; round += TENS)
             for (size_t i = 0; i < CONTENDERS; i++)
-                one_serial(&contenders[i], round);
-        }
+                ten_serials(&contenders[round / TENS % 2 ? CONTENDERS - 1 - i : i], round);
     }
     for (size_t i = 1; i < CONTENDERS && !pair; i++) {
         if (!contenders[i].absent)

@@ -300,11 +300,11 @@ struct tg_ir_node tg_priority_scan_body(struct tg_ir *ir, uint32_t total_slots);
 struct tg_ir_node tg_priority_scan_body_with_stride(struct tg_ir *ir, uint32_t total_slots,
                                                     uint32_t worker_stride);
 
-/* The same look with an index in the shared buffer TG_IR_INDEX_BUFFER, which it declares if need be, as it
- * does private ones: a look costs the same in every ring (E11), some ten loads for each level of a tree of at
- * most four and two for each tenant that waits. Two things differ: only what is marked in the index is found
- * (see struct tg_ir_index), and the slots of a tenant and level take their turns in the order of their
- * numbers, for each lane. */
+/* The same look with an index in the shared buffer TG_IR_INDEX_BUFFER, which it declares if need be: a look
+ * costs the same in every ring (E11), some ten loads for each level of a tree of at most four and two for
+ * each tenant that waits. Two things differ: only what is marked in the index is found (see struct
+ * tg_ir_index), and the slots of a tenant and level take their turns in the order of their numbers, for each
+ * lane. */
 #define TG_IR_INDEX_BUFFER "worker_index"
 struct tg_ir_node tg_priority_scan_body_indexed(struct tg_ir *ir, uint32_t total_slots);
 

@@ -30,58 +30,65 @@ uint32_t tg_explore_thread(void); /* its threads are one to the system */
 #ifdef __CUDA_ARCH__
 /* ---- The device half: what the kernel uses. Without a prefix the scope is the device; the tg_sys_ functions
  * are for words that the host reads or writes, the tg_block_ ones for words of one block. No word is used
- * with two. ---- */
+ * with two. Each names the memory its words lie in: where the compiler cannot tell, one that adds becomes a
+ * loop for the case that it is shared memory. ---- */
 #define TG_DEVICE_FAMILY(T, S, B, R)                                                                         \
     TG_HD static inline T tg_load_relaxed_##S(const T *p)                                                    \
     {                                                                                                        \
         T v;                                                                                                 \
-        asm volatile("ld.relaxed.gpu." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                       \
+        asm volatile("ld.relaxed.gpu.global." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                \
         return v;                                                                                            \
     }                                                                                                        \
     TG_HD static inline T tg_load_acquire_##S(const T *p)                                                    \
     {                                                                                                        \
         T v;                                                                                                 \
-        asm volatile("ld.acquire.gpu." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                       \
+        asm volatile("ld.acquire.gpu.global." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                \
         return v;                                                                                            \
     }                                                                                                        \
     TG_HD static inline void tg_store_relaxed_##S(T *p, T v)                                                 \
     {                                                                                                        \
-        asm volatile("st.relaxed.gpu." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+        asm volatile("st.relaxed.gpu.global." B " [%0], %1;" ::"l"(p), R(v) : "memory");                     \
     }                                                                                                        \
     TG_HD static inline void tg_store_release_##S(T *p, T v)                                                 \
     {                                                                                                        \
-        asm volatile("st.release.gpu." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+        asm volatile("st.release.gpu.global." B " [%0], %1;" ::"l"(p), R(v) : "memory");                     \
     }                                                                                                        \
     TG_HD static inline T tg_add_relaxed_##S(T *p, T v)                                                      \
     {                                                                                                        \
         T before;                                                                                            \
-        asm volatile("atom.add.relaxed.gpu." B " %0, [%1], %2;" : "=" R(before) : "l"(p), R(v) : "memory");  \
+        asm volatile("atom.add.relaxed.gpu.global." B " %0, [%1], %2;"                                       \
+                     : "=" R(before)                                                                         \
+                     : "l"(p), R(v)                                                                          \
+                     : "memory");                                                                            \
         return before;                                                                                       \
     }                                                                                                        \
     TG_HD static inline T tg_add_acqrel_##S(T *p, T v)                                                       \
     {                                                                                                        \
         T before;                                                                                            \
-        asm volatile("atom.add.acq_rel.gpu." B " %0, [%1], %2;" : "=" R(before) : "l"(p), R(v) : "memory");  \
+        asm volatile("atom.add.acq_rel.gpu.global." B " %0, [%1], %2;"                                       \
+                     : "=" R(before)                                                                         \
+                     : "l"(p), R(v)                                                                          \
+                     : "memory");                                                                            \
         return before;                                                                                       \
     }                                                                                                        \
     /* Without the value before: the caller does not wait for it. */                                         \
     TG_HD static inline void tg_bump_relaxed_##S(T *p, T v)                                                  \
     {                                                                                                        \
-        asm volatile("red.add.relaxed.gpu." B " [%0], %1;" ::"l"(p), R(v) : "memory");                       \
+        asm volatile("red.add.relaxed.gpu.global." B " [%0], %1;" ::"l"(p), R(v) : "memory");                \
     }                                                                                                        \
     TG_HD static inline T tg_sys_load_relaxed_##S(const T *p)                                                \
     {                                                                                                        \
         T v;                                                                                                 \
-        asm volatile("ld.relaxed.sys." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                       \
+        asm volatile("ld.relaxed.sys.global." B " %0, [%1];" : "=" R(v) : "l"(p) : "memory");                \
         return v;                                                                                            \
     }                                                                                                        \
     TG_HD static inline void tg_sys_store_relaxed_##S(T *p, T v)                                             \
     {                                                                                                        \
-        asm volatile("st.relaxed.sys." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+        asm volatile("st.relaxed.sys.global." B " [%0], %1;" ::"l"(p), R(v) : "memory");                     \
     }                                                                                                        \
     TG_HD static inline void tg_sys_store_release_##S(T *p, T v)                                             \
     {                                                                                                        \
-        asm volatile("st.release.sys." B " [%0], %1;" ::"l"(p), R(v) : "memory");                            \
+        asm volatile("st.release.sys.global." B " [%0], %1;" ::"l"(p), R(v) : "memory");                     \
     }
 TG_DEVICE_FAMILY(uint32_t, u32, "u32", "r")
 TG_DEVICE_FAMILY(uint64_t, u64, "u64", "l")
@@ -91,7 +98,7 @@ TG_DEVICE_FAMILY(uint64_t, u64, "u64", "l")
 TG_HD static inline bool tg_cas_acqrel_u32(uint32_t *p, uint32_t *expected, uint32_t desired)
 {
     uint32_t found;
-    asm volatile("atom.cas.acq_rel.gpu.b32 %0, [%1], %2, %3;"
+    asm volatile("atom.cas.acq_rel.gpu.global.b32 %0, [%1], %2, %3;"
                  : "=r"(found)
                  : "l"(p), "r"(*expected), "r"(desired)
                  : "memory");
@@ -106,22 +113,26 @@ TG_HD static inline void tg_sys_order_stores(void)
     asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-/* Between the warps of one block: words of its shared memory. */
+/* Between the warps of one block: words of its shared memory, by their address there. */
+TG_HD static inline uint32_t tg_block_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
 TG_HD static inline uint32_t tg_block_load_relaxed_u32(const uint32_t *p)
 {
     uint32_t v;
-    asm volatile("ld.relaxed.cta.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(tg_block_address(p)) : "memory");
     return v;
 }
 TG_HD static inline uint32_t tg_block_load_acquire_u32(const uint32_t *p)
 {
     uint32_t v;
-    asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(tg_block_address(p)) : "memory");
     return v;
 }
 TG_HD static inline void tg_block_store_relaxed_u32(uint32_t *p, uint32_t v)
 {
-    asm volatile("st.relaxed.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+    asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"r"(tg_block_address(p)), "r"(v) : "memory");
 }
 /* Behind this warp's earlier accesses to shared memory alone (a warp barrier lies between those of other
  * lanes and this). A release would also wait for what the warp has under way elsewhere, loads over the bus
@@ -129,11 +140,11 @@ TG_HD static inline void tg_block_store_relaxed_u32(uint32_t *p, uint32_t v)
  * memory in their order. */
 TG_HD static inline void tg_block_store_behind_u32(uint32_t *p, uint32_t v)
 {
-    asm volatile("st.relaxed.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+    asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"r"(tg_block_address(p)), "r"(v) : "memory");
 }
 TG_HD static inline void tg_block_store_release_u32(uint32_t *p, uint32_t v)
 {
-    asm volatile("st.release.cta.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+    asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(tg_block_address(p)), "r"(v) : "memory");
 }
 
 /* 16 bytes that the host writes, aligned, as one access (device.h says what rests on that). */
@@ -142,6 +153,20 @@ TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                  : "l"(p)
+                 : "memory");
+}
+/* The same between warps of the device. */
+TG_HD static inline void tg_load_quarter(const uint32_t *p, uint32_t v[4])
+{
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "l"(p)
+                 : "memory");
+}
+TG_HD static inline void tg_store_quarter(uint32_t *p, const uint32_t v[4])
+{
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v[0]), "r"(v[1]),
+                 "r"(v[2]), "r"(v[3])
                  : "memory");
 }
 
@@ -369,12 +394,37 @@ static inline void tg_sys_store_quarter(uint32_t *p, uint32_t first, const uint3
 #endif
 }
 
+/* Four words side by side, the first at a multiple of 16 bytes: as four relaxed ones, in one access where the
+ * processor has one of that size. */
+static inline void tg_store_relaxed_quarter(uint32_t *p, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+#if defined(__SSE2__) && !defined(__CUDACC__) && !defined(__SANITIZE_THREAD__)
+    typedef uint32_t quarter __attribute__((vector_size(16), may_alias));
+    *(volatile quarter *)p = (quarter){a, b, c, d};
+#else
+    tg_store_relaxed_u32(p, a);
+    tg_store_relaxed_u32(p + 1, b);
+    tg_store_relaxed_u32(p + 2, c);
+    tg_store_relaxed_u32(p + 3, d);
+#endif
+}
+
 /* A quarter of a line whose first word was stored last. */
 TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
 {
     v[0] = tg_load_acquire_u32(p);
     for (int i = 1; i < 4; i++)
         v[i] = tg_load_relaxed_u32(p + i);
+}
+TG_HD static inline void tg_load_quarter(const uint32_t *p, uint32_t v[4])
+{
+    tg_sys_load_quarter(p, v);
+}
+TG_HD static inline void tg_store_quarter(uint32_t *p, const uint32_t v[4])
+{
+    for (int i = 1; i < 4; i++)
+        tg_store_relaxed_u32(p + i, v[i]);
+    tg_store_release_u32(p, v[0]);
 }
 #endif
 

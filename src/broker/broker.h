@@ -11,6 +11,7 @@
  *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
  *   ended.c   ends whose rows follow a little later
+ *   held.c    who holds by wait-admit, beside the store
  *   words.c   how commands ended that no broker heard of
  *   watch.c   death of owners as events
  *   stopped.c processes that a signal has stopped
@@ -202,6 +203,8 @@ struct tg_broker {
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+
+    int held_fd; /* held.h; -1: none */
 
     struct tg_word *words; /* at the start; words.h */
     size_t n_words;

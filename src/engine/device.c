@@ -137,7 +137,7 @@ static int lay_device(struct tg_engine *e)
     p->counts = device(d, 1, sizeof(struct tg_counts));
     p->tasks = device(d, p->workers ? p->workers : 1, sizeof(struct tg_task));
     p->finished_shift = shift_for(p->workers + 1);
-    p->finished = device(d, (size_t)1 << p->finished_shift, sizeof(uint32_t));
+    p->finished = device(d, (size_t)1 << p->finished_shift, sizeof(uint64_t));
     p->finished_tail = device(d, 2, sizeof(uint64_t));
     p->arrivals = device(d, 1, sizeof(uint32_t));
     p->dfa = device(d, 1, sizeof(uint64_t));

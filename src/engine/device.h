@@ -151,15 +151,18 @@ struct tg_bad_end {
 #define TG_BLOCK_WARPS (TG_BLOCK_LANES / 32u)
 #define TG_TASK_ITEMS 32u
 #define TG_TASK_LEAVE 0xFFFFFFFFu
-#define TG_TASK_ALONE 0x100u
+#define TG_ALONE_LAP 0x800u
 #define TG_TASK_BLOCK 0x200u /* one item of a whole block: its first warp, which answers, ... */
 #define TG_TASK_HELPS 0x300u /* ... and the others */
 #define TG_TASK_WORDS 4u     /* observable words an item of a device opcode may write */
 struct tg_task {
     TG_ALIGNED(128) uint32_t seq; /* rises by one a task; TG_TASK_LEAVE: the end */
-    uint32_t count;               /* items; TG_TASK_ALONE: one, whose line is here; TG_TASK_BLOCK, _HELPS */
+    uint32_t count;               /* items; TG_TASK_BLOCK, _HELPS */
     uint32_t slot[TG_TASK_ITEMS];
     uint32_t kept[TG_TASK_ITEMS];
+    /* The other way to give a task: the line of one item, each quarter with TG_ALONE_LAP and a number that
+     * rises by one a task of this kind in its first word, stored at once. The level is the value of
+     * quarter 2. */
     TG_ALIGNED(64) uint32_t line[TG_SLOT_WORDS];
     TG_ALIGNED(128) uint32_t result[TG_TASK_ITEMS]; /* enum tg_worked */
     uint32_t detail[TG_TASK_ITEMS];
@@ -171,6 +174,16 @@ struct tg_task {
 /* What the looks for bodies that do not return remember of a worker. The dispatcher's. */
 struct tg_watch {
     uint32_t busy, seq, looks;
+};
+
+/* A cell of the ring of finished tasks. Low half: slot | worker << 20 | lap; high half: what is kept of the
+ * item, with one of these in place of the status. */
+#define TG_FINISHED_WORKER_SHIFT 20u
+enum tg_finished {
+    TG_FINISHED_MANY = 0, /* several items, or parts of a block's: all is in the task */
+    TG_FINISHED_ONE,      /* how it ended is in the task */
+    TG_FINISHED_TOLD,     /* DONE, and its STATUS is stored; it wrote no words */
+    TG_FINISHED_AGAIN,    /* to be run again, likewise */
 };
 
 #define TG_NO_WORD 0xFFFFFFFFu
@@ -227,7 +240,7 @@ struct tg_device_params {
     struct tg_counts *counts;
     struct tg_task *tasks;
     const uint32_t *opcode_of; /* of each kind that the image runs; host memory, read by workers */
-    uint32_t *finished;        /* ring of worker numbers + lap, filled by workers; more cells than workers */
+    uint64_t *finished;        /* ring of finished tasks, filled by workers; more cells than workers */
     uint64_t *finished_tail;
     uint32_t *arrivals;     /* blocks of workers that came up */
     uint64_t *dfa;          /* the table of DFA_STEP, for workers */

@@ -167,19 +167,11 @@ static bool fence_waits(struct tg_engine *e, uint32_t slot, uint32_t items)
 static void fly(struct tg_engine *e, uint32_t slot, const struct tg_slot_payload *p)
 {
     struct tg_device_foreign *f = e->device->foreign;
-    struct tg_side *side = &e->side[slot];
-    bool sampled = e->sampling && !(side->generation & e->sample_mask);
     f->at[slot] = AT_DEVICE;
     f->flying[f->flights++] = slot;
     f->of_tenant[p->tenant]++;
-    tg_store_relaxed_u32(&f->freed[slot], 0);                      /* before the line (N1) */
-    tg_store_relaxed_u64(&side->generation, side->generation + 1); /* T1 */
-    side->fence = TG_NO_SLOT;
-    tg_store_relaxed_u32(&side->route, tg_route(0, p->priority, p->tenant, TG_CELL_FOREIGN));
-    tg_slot_write_payload(&e->ring[slot], p->opcode, p->tenant, p->priority, p->args, TG_ARGS_PER_SLOT);
-    tg_slot_publish(&e->ring[slot]);
-    tg_device_line(e, p->priority, tg_device_reserve(e, p->priority, 1), slot, p->tenant, p->opcode, p->args,
-                   TG_ARGS_PER_SLOT, TG_NO_SLOT, sampled);
+    tg_store_relaxed_u32(&f->freed[slot], 0); /* before the line (N1) */
+    tg_device_publish_foreign(e, slot, p);
 }
 
 /* True when it was taken up, or ended here. */

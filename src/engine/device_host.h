@@ -85,18 +85,13 @@ int tg_device_bodies_register(struct tg_engine *e, struct tg_kernel *kernel);
 
 /* ---- device_item.c ---- */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots);
-/* Has the slot's last item ended? The device writes free cells and STATUS in no order. */
-static inline bool tg_device_ended(const struct tg_engine *e, uint32_t slot)
-{
-    /* N8 acquire: STATUS at an end is the device's last store to the slot; pairs with S3, S5. */
-    uint32_t status = tg_load_acquire_u32(&e->ring[slot].status);
-    return status == TG_SLOT_DONE || status == TG_SLOT_EMPTY || status == TG_SLOT_FAULT;
-}
-/* Until it has; a microsecond at most. */
-void tg_device_await_end(struct tg_engine *e, uint32_t slot);
-void tg_device_line(struct tg_engine *e, uint32_t level, uint64_t position, uint32_t slot, uint32_t tenant,
-                    uint32_t opcode, const uint32_t *args, size_t arg_count, uint32_t fence, bool sampled);
-uint64_t tg_device_reserve(struct tg_engine *e, uint32_t level, uint32_t n);
+/* Publishes n items of slots that were taken, as one run of the level. fence: their batch's, or TG_NO_SLOT.
+ */
+void tg_device_publish(struct tg_engine *e, uint32_t tenant, uint32_t level,
+                       const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
+                       struct tg_item *ret_items);
+/* The same of one item of a foreign host, whose slot is held for it. */
+void tg_device_publish_foreign(struct tg_engine *e, uint32_t slot, const struct tg_slot_payload *payload);
 /* Lets slots that the device has freed go through the host's hands: resize, settle, those who wait. */
 void tg_device_reap(struct tg_engine *e);
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],

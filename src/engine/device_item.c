@@ -12,6 +12,7 @@
 #include "ring/packed.h"
 
 #define LINES_AHEAD 8u /* fetched for writing: the device has read them since */
+#define SLOTS_AHEAD 12u
 #define LOOKS_WHEN_FULL 256u
 #define LOOKS_PER_YIELD 16u
 
@@ -23,21 +24,24 @@ void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t val
         tg_sys_store_quarter(&line->word[4 * q], lap | value[q] << TG_LINE_VALUE_SHIFT, &args[3 * q]);
 }
 
-void tg_device_await_end(struct tg_engine *e, uint32_t slot)
+/* Has the slot's last item ended? The device writes free cells and STATUS in no order. */
+static inline bool has_ended(const struct tg_engine *e, uint32_t slot)
 {
-    for (uint32_t looks = 1; !tg_device_ended(e, slot); looks++) {
+    /* N8 acquire: STATUS at an end is the device's last store to the slot; pairs with S3, S5. */
+    uint32_t status = tg_load_acquire_u32(&e->ring[slot].status);
+    return status == TG_SLOT_DONE || status == TG_SLOT_EMPTY || status == TG_SLOT_FAULT;
+}
+
+/* Until the slot's last item has ended; a microsecond at most. */
+static void await_end(struct tg_engine *e, uint32_t slot)
+{
+    for (uint32_t looks = 1; !has_ended(e, slot); looks++) {
         tg_cpu_relax();
         if (looks % LOOKS_WHEN_FULL == 0) {
             sched_yield();
             tg_device_check(e); /* a device that died ends everything */
         }
     }
-}
-
-uint64_t tg_device_reserve(struct tg_engine *e, uint32_t level, uint32_t n)
-{
-    /* N7 relaxed: a position each; the line itself publishes. */
-    return tg_add_relaxed_u64(&e->device->ring[level].tail, n);
 }
 
 /* A packed slot goes to the host when one of its operations is a handler's, to a lane of a worker when one is
@@ -87,19 +91,40 @@ static void announce_call(struct tg_device *d)
     }
 }
 
-void tg_device_line(struct tg_engine *e, uint32_t level, uint64_t position, uint32_t slot, uint32_t tenant,
-                    uint32_t opcode, const uint32_t *args, size_t arg_count, uint32_t fence, bool sampled)
+/* Writes an item into its slot and its line. The slot is the caller's, with its item ended. */
+static inline void write_item(struct tg_engine *e, uint32_t level, uint64_t position, uint32_t slot,
+                              uint32_t tenant, uint32_t opcode, const uint32_t *args, size_t arg_count,
+                              uint32_t fence, uint32_t flags)
 {
     struct tg_device *d = e->device;
-    uint32_t all[TG_ARGS_PER_SLOT] = {0};
+    struct tg_side *side = &e->side[slot];
+    struct tg_slot *s = &e->ring[slot];
+    uint32_t a[TG_ARGS_PER_SLOT];
     uint32_t kind = opcode;
     enum tg_class cls = TG_CLASS_INLINE;
-    for (size_t i = 0; i < arg_count; i++)
-        all[i] = args[i];
+    bool sampled = !(position & e->sample_mask) && e->sampling;
+    flags |= (fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED) | (sampled ? TG_CELL_SAMPLED : 0);
+    for (uint32_t i = 0; i < TG_ARGS_PER_SLOT; i++)
+        a[i] = i < arg_count ? args[i] : 0;
+    /* T1 relaxed: before the status (S1); pairs with T2 in wait.c. */
+    tg_store_relaxed_u64(&side->generation, side->generation + 1);
+    side->fence = fence;
+    tg_store_relaxed_u32(&side->route, tg_route(0, level, tenant, flags));
+    /* P1 relaxed: ordered by S1, which follows; pairs with P2. */
+    tg_store_relaxed_u32(&s->opcode, opcode);
+    tg_store_relaxed_pair(&s->tenant, tenant, level);
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_ARGS_PER_SLOT; i += 4)
+        tg_store_relaxed_quarter(&s->args[i], a[i], a[i + 1], a[i + 2], a[i + 3]);
+    tg_slot_publish(s);
     if (opcode >= TG_OP_FIRST_USER)
-        cls = class_of(e, opcode, all, &kind);
+        cls = class_of(e, opcode, a, &kind);
     if (kind == TG_KIND_UNKNOWN)
-        all[0] = opcode;
+        a[0] = opcode;
+    uint32_t shift = d->ring[level].shift;
+    uint32_t lap = tg_line_lap(position, shift);
+    uint64_t mask = (UINT64_C(1) << shift) - 1u;
+    struct tg_line *line = &d->ring[level].lines[position & mask];
     const uint32_t value[TG_LINE_QUARTERS] = {
         slot,
         tenant | (fence != TG_NO_SLOT ? TG_LINE_BATCHED : 0) | (sampled ? TG_LINE_SAMPLED : 0) |
@@ -107,13 +132,47 @@ void tg_device_line(struct tg_engine *e, uint32_t level, uint64_t position, uint
         fence == TG_NO_SLOT ? 0 : fence,
         kind,
     };
-    uint32_t shift = d->ring[level].shift;
-    uint64_t mask = (UINT64_C(1) << shift) - 1u;
-    struct tg_line *line = &d->ring[level].lines[position & mask];
     tg_prefetch_write(&d->ring[level].lines[(position + LINES_AHEAD) & mask]);
-    tg_device_write_line(line, tg_line_lap(position, shift), value, all);
+    TG_UNROLL
+    for (uint32_t q = 0; q < TG_LINE_QUARTERS; q++) /* N1 */
+        tg_sys_store_quarter(&line->word[4 * q], lap | value[q] << TG_LINE_VALUE_SHIFT, &a[3 * q]);
     if (cls == TG_CLASS_HOST)
         announce_call(d);
+}
+
+void tg_device_publish(struct tg_engine *e, uint32_t tenant, uint32_t level,
+                       const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
+                       struct tg_item *ret_items)
+{
+    /* N7 relaxed: a position each; the line itself publishes. */
+    uint64_t position = tg_add_relaxed_u64(&e->device->ring[level].tail, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t slot = slots[i];
+        if (i + SLOTS_AHEAD < n) {
+            tg_prefetch_write(&e->ring[slots[i + SLOTS_AHEAD]]);
+            tg_prefetch_write(&e->side[slots[i + SLOTS_AHEAD]]);
+        }
+        if (!has_ended(e, slot))
+            await_end(e, slot);
+        if (ret_items)
+            ret_items[i] = (struct tg_item){e->side[slot].generation + 1, slot, 0};
+        /* The usual counts of arguments, so that their copying is unrolled. */
+        if (items[i].arg_count == 0)
+            write_item(e, level, position + i, slot, tenant, items[i].opcode, NULL, 0, fence, 0);
+        else if (items[i].arg_count == 3)
+            write_item(e, level, position + i, slot, tenant, items[i].opcode, items[i].args, 3, fence, 0);
+        else
+            write_item(e, level, position + i, slot, tenant, items[i].opcode, items[i].args,
+                       items[i].arg_count, fence, 0);
+    }
+}
+
+void tg_device_publish_foreign(struct tg_engine *e, uint32_t slot, const struct tg_slot_payload *p)
+{
+    /* N7 again. */
+    uint64_t position = tg_add_relaxed_u64(&e->device->ring[p->priority].tail, 1);
+    write_item(e, p->priority, position, slot, p->tenant, p->opcode, p->args, TG_ARGS_PER_SLOT, TG_NO_SLOT,
+               TG_CELL_FOREIGN);
 }
 
 /* The device frees into one queue, the host (slots given back, resize) into another. */

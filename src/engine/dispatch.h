@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The dispatcher: three warps of one block that never stop, each with one part.
- *   the poller   looks for lines over the bus, several looks under way at once, and puts what it found into
- *                the inboxes of the levels (dispatch_poll.h)
+ *   the poller   looks for lines over the bus and puts what it found into the inboxes of the levels
+ *                (dispatch_poll.h)
  *   the decider  files items under level and tenant, decides who is next (E2, E3, E4), up to 32 items a
- *                round, and hands them on; it obeys the host (dispatch_command.h). It is the only one that
- *                decides, so the decisions follow one another and the bound of levels.h holds exactly
+ *                round, and hands them on; it obeys the host (dispatch_command.h)
  *   the ender    runs built-in opcodes, ends items, also those of workers, gives slots back, counts
  *                (dispatch_run.h, dispatch_end.h)
+ * One warp decides at a time, so the decisions follow one another and the bound of levels.h holds exactly:
+ * the decider, or, for what comes alone while nothing waits, the poller (dispatch_grant.h).
+ *
  * Between them lie queues in the block's shared memory (dispatch_pass.h). A field of struct tg_shared has one
  * warp that writes it. What is rare and needs both halves (commands, cancelled items, opcodes that may steer
  * the engine) the decider does alone while the ender stands still (tg_hold).
@@ -31,11 +33,11 @@
 #define TG_MAX_TASKS 2048u
 /* Powers of two: entries of the queues between the warps. What lies in PASS is claimed and not yet run, and
  * what is urgent comes behind it, so it is short. */
-#define TG_INBOX 128u
+#define TG_INBOX 256u
 #define TG_PASS 64u
 #define TG_BACK 128u
-#define TG_RUN_LOADS 4u /* of 8 lines each: a long look is of 32 lines of one level */
-#define TG_RUN_LINES (8u * TG_RUN_LOADS)
+#define TG_RUN_PARTS 4u /* of 32 lines each: a long look is of 128 lines of one level */
+#define TG_PART_LOADS 4u
 
 enum tg_role { TG_DECIDER, TG_POLLER, TG_ENDER, TG_ROLES };
 
@@ -71,7 +73,10 @@ struct tg_shared {
     uint32_t block_warps;        /* those of its warps that are free */
     uint32_t block_queue;        /* level * TG_TENANTS + tenant of the item */
     uint32_t block_tally[TG_MAX_TASKS / TG_BLOCK_WARPS];
-    uint8_t seq[TG_MAX_TASKS]; /* of each worker's last task */
+    uint8_t seq[TG_MAX_TASKS];       /* of each worker's last task */
+    uint8_t seq_alone[TG_MAX_TASKS]; /* likewise, of those given as a line */
+    uint32_t granted;                /* it has granted the decisions to the poller (dispatch_grant.h) */
+    uint32_t aside;                  /* 1 + the worker put aside for that; 0: none */
     struct tg_dfa dfa;
     /* The ender's; the decider's while it holds the ender. */
     uint64_t free_tail[TG_PRIORITY_LEVELS], samples[TG_PRIORITY_LEVELS], io_tail, finished_head, log_dropped,
@@ -82,8 +87,7 @@ struct tg_shared {
     uint32_t nops, nops_of;        /* ended and not yet in the counters; what is kept of them */
     struct tg_counts posted;
     /* The poller's. */
-    uint64_t position[TG_LINE_RINGS];   /* next line of each ring */
-    uint32_t ahead[TG_PRIORITY_LEVELS]; /* where the next run of a level begins */
+    uint64_t position[TG_LINE_RINGS]; /* next line of each ring */
     struct tg_stage heads, run;
     /* Words between the warps; who writes them and why stands at their labels in dispatch_pass.h. */
     uint32_t filed[TG_PRIORITY_LEVELS], taken[TG_PRIORITY_LEVELS];
@@ -93,6 +97,8 @@ struct tg_shared {
     uint32_t back_filed, back_taken;
     uint32_t hold, held, leaving, poller_left;
     uint32_t tasks_given, urgent;
+    uint32_t grant, recall;
+    uint32_t aside_used;                          /* the poller's, with GRANT */
     uint64_t inbox[TG_PRIORITY_LEVELS][TG_INBOX]; /* cells; the low half with TG_FILED_... */
     struct tg_line first[TG_PRIORITY_LEVELS], command;
     uint64_t pass[TG_PASS];    /* cells; the low half with TG_PASS_... */
@@ -167,6 +173,17 @@ TG_DEVICE_CALL void tg_authority_read(const struct tg_device_params *p, struct t
             allowed |= 1u << t;
     }
     s->allowed = allowed;
+}
+
+/* What is kept of an item, from words 4 and 12 of its line. */
+TG_DEVICE uint32_t tg_kept_of(uint32_t level, uint32_t word_4, uint32_t word_12)
+{
+    uint32_t route = word_4 >> TG_LINE_VALUE_SHIFT;
+    return TG_KEPT_HELD | TG_SLOT_PUBLISHED | level << TG_KEPT_LEVEL_SHIFT |
+           (route & TG_LINE_TENANT) << TG_KEPT_TENANT_SHIFT |
+           (route >> TG_LINE_CLASS_SHIFT & TG_LINE_CLASS) << TG_KEPT_CLASS_SHIFT |
+           word_12 >> TG_LINE_VALUE_SHIFT << TG_KEPT_KIND_SHIFT |
+           (route & TG_LINE_BATCHED ? TG_KEPT_BATCHED : 0) | (route & TG_LINE_SAMPLED ? TG_KEPT_SAMPLED : 0);
 }
 
 /* A cell of the device's own queues: the slot, and what was kept of it when it was queued. Of that only the
@@ -319,10 +336,11 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
         most = other ? tg_levels_first(other) : TG_LANES;
         uint32_t room = tg_room(s, cls, pass_room, warps);
         bool keeps = false;
-        if (cls != TG_CLASS_INLINE && of_class != TG_CLASS_INLINE && cls != of_class)
-            room = 0;
-        else if (cls == TG_CLASS_BLOCK)
-            room = of_class == TG_CLASS_BLOCK ? 0 : tg_block_room(w, q, &keeps);
+        if (cls != TG_CLASS_INLINE && of_class != TG_CLASS_INLINE &&
+            (cls != of_class || cls == TG_CLASS_BLOCK))
+            break; /* it is the first of the next round; passed over again and again it would starve */
+        if (cls == TG_CLASS_BLOCK)
+            room = tg_block_room(w, q, &keeps);
         most = most < room ? most : room;
         uint32_t quota = s->quota[tenant];
         most = most < quota ? most : quota;

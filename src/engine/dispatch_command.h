@@ -16,7 +16,7 @@
 #define TG_SAYS_INVALID (-22)
 
 #define TG_LOOKS_FOR_LINE 16u
-#define TG_LOOKS_BEHIND 4u /* more than are under way */
+#define TG_LOOKS_BEHIND 4u
 
 struct tg_said {
     int32_t result;

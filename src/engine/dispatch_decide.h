@@ -14,6 +14,7 @@
 #define TG_NEWS_BACK (TG_LINE_RINGS)
 #define TG_NEWS_PASSED (TG_LINE_RINGS + 1u) /* COUNT alone: entries in PASS */
 #define TG_NEWS_MORE (TG_LINE_RINGS + 2u)   /* ... the mask MORE */
+#define TG_NEWS_GRANT (TG_LINE_RINGS + 3u)  /* ... the tenants that the poller decides for */
 struct tg_news {
     uint32_t lanes; /* a bit a level, TG_NEWS_... */
     uint32_t count; /* in lane i: how many of the i-th */
@@ -33,6 +34,8 @@ TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
         n.count = s->passed - tg_block_load_acquire_u32(&s->pass_taken); /* B8 */
     else if (w.lane == TG_NEWS_MORE)
         n.count = tg_block_load_relaxed_u32(&s->more); /* B9 */
+    else if (w.lane == TG_NEWS_GRANT)
+        n.count = tg_block_load_relaxed_u32(&s->grant); /* asked again before it counts */
     n.lanes = tg_warp_ballot(n.count != 0) & ((2u << TG_NEWS_BACK) - 1u);
     tg_warp_sync();
     return n;
@@ -122,45 +125,40 @@ TG_DEVICE bool tg_express_builtin(struct tg_warp w, uint32_t slot, uint32_t kept
     return true;
 }
 
-/* An opcode of the image: the line goes into the box of a free worker. */
-TG_DEVICE void tg_express_task(struct tg_warp w, uint32_t slot, uint32_t kept, const struct tg_line *line)
+/* An opcode of the image: the line goes to a free worker, a quarter a lane (0 .. 3), without a wait. */
+TG_DEVICE void tg_start_alone(struct tg_warp w, uint32_t worker, uint32_t level, uint32_t quarter,
+                              const uint32_t word[4])
 {
-    const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
-    uint32_t worker = s->idle[s->idle_count - 1];
-    struct tg_task *task = &p->tasks[worker];
-    uint32_t seq = s->seq[worker] % 254u + 1u;
-    if (w.lane < TG_LINE_QUARTERS)
-        tg_quarter_store(&task->line[4 * w.lane], &line->word[4 * w.lane]);
-    if (w.lane == 0) {
-        task->slot[0] = slot;
-        task->kept[0] = kept;
-        task->count = TG_TASK_ALONE;
-        if (p->watch)                                                         /* else its worker does */
-            tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED); /* S4 */
+    uint32_t seq = s->seq_alone[worker] % 254u + 1u;
+    if (quarter < TG_LINE_QUARTERS) {
+        uint32_t value = quarter == 2 ? level : word[0] >> TG_LINE_VALUE_SHIFT;
+        uint32_t v[4] = {value << TG_LINE_VALUE_SHIFT | TG_ALONE_LAP | seq, word[1], word[2], word[3]};
+        tg_store_quarter(&tg_params()->tasks[worker].line[4 * quarter], v); /* Q1: each is whole by itself */
     }
     tg_warp_sync();
     if (w.lane == 0)
-        tg_store_release_u32(&task->seq, seq); /* Q1 */
-    if (w.lane < TG_LINE_QUARTERS)             /* for a second run */
-        tg_quarter_store(&p->items[slot].word[4 * w.lane], &line->word[4 * w.lane]);
-    if (w.lane == 0) {
-        p->kept[slot] = kept;
-        if (kept & TG_KEPT_SAMPLED)
-            p->stamp[slot] = tg_device_ns();
-        tg_bump_relaxed_u64(&p->generation[slot], 1);                        /* T1 */
-        tg_bump_relaxed_u64(&p->counts->level_claims[tg_level_of(kept)], 1); /* C4 */
-        tg_bump_relaxed_u64(&p->counts->tenant_claims[tg_tenant_of(kept)], 1);
-        s->seq[worker] = (uint8_t)seq;
-        s->idle_count--;
-        s->flights++;
-        if (kept & TG_KEPT_SAMPLED)
-            tg_block_store_release_u32(&s->tasks_given, s->tasks_given + 1); /* H3 release: with the stamp */
-        else
-            tg_block_store_relaxed_u32(&s->tasks_given,
-                                       s->tasks_given + 1); /* H3 relaxed: a reason to look */
-    }
+        s->seq_alone[worker] = (uint8_t)seq;
     tg_warp_sync();
+}
+
+/* One lane: what is kept of it, and the counts of its claim. */
+TG_DEVICE void tg_book_alone(uint32_t slot, uint32_t kept)
+{
+    const struct tg_device_params *p = tg_params();
+    p->kept[slot] = kept;
+    if (kept & TG_KEPT_SAMPLED)
+        p->stamp[slot] = tg_device_ns();
+    tg_bump_relaxed_u64(&p->generation[slot], 1);                        /* T1 */
+    tg_bump_relaxed_u64(&p->counts->level_claims[tg_level_of(kept)], 1); /* C4 */
+    tg_bump_relaxed_u64(&p->counts->tenant_claims[tg_tenant_of(kept)], 1);
+}
+
+/* One lane: a worker has it; the decider's. */
+TG_DEVICE void tg_flies_alone(struct tg_shared *s)
+{
+    s->flights++;
+    tg_block_store_release_u32(&s->tasks_given, s->tasks_given + 1); /* H3 release: what was kept of it */
 }
 
 /* May the first item of an inbox, and what follows of its tenant, be claimed the moment it comes? Its level
@@ -213,8 +211,14 @@ TG_DEVICE bool tg_express(struct tg_warp w, const struct tg_news *news, uint32_t
         if (room == 0 || kind >= TG_OP_BATCH_FENCE || kind == TG_OP_MEMCPY ||
             !tg_express_builtin(w, slot, kept, line->word))
             return false;
-    } else if ((cls == TG_CLASS_LANE || cls == TG_CLASS_WARP) && s->idle_count != 0) {
-        tg_express_task(w, slot, tg_with_status(kept, TG_SLOT_CLAIMED), line);
+    } else if ((cls == TG_CLASS_LANE || cls == TG_CLASS_WARP) && s->idle_count != 0 && !tg_params()->watch) {
+        tg_start_alone(w, s->idle[s->idle_count - 1], level, w.lane, &line->word[4 * (w.lane & 3u)]);
+        if (w.lane == 0) {
+            s->idle_count--;
+            tg_book_alone(slot, tg_with_status(kept, TG_SLOT_CLAIMED));
+            tg_flies_alone(s);
+        }
+        tg_warp_sync();
     } else {
         return false;
     }

@@ -45,13 +45,14 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp w, bool ordered)
                 /* N3 relaxed; pairs with I4 in index.h. The slot itself is handed over by its STATUS. */
                 tg_sys_store_relaxed_u32(&q->cells[position & q->mask],
                                          (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
+            rest &= ~peers;
             tg_warp_sync();
             if (w.lane == 0)
                 s->free_tail[of] = first + tg_bits(peers);
-            rest &= ~peers;
+            tg_warp_sync();
         }
-        tg_warp_sync();
     }
+    tg_warp_sync();
     if (w.lane == 0)
         s->freed_count = 0;
     tg_warp_sync();
@@ -132,6 +133,17 @@ TG_DEVICE_CALL void tg_fence_count(struct tg_warp w, bool batched, uint32_t slot
     tg_free(w, orphan, fence, kept & ~TG_KEPT_ORPHAN);
 }
 
+/* One lane: a latency, at a place of the level's ring. */
+TG_DEVICE void tg_write_sample(uint32_t level, uint64_t at, uint32_t tenant, uint32_t kind, uint32_t slot)
+{
+    uint64_t ns = tg_device_ns() - tg_params()->stamp[slot];
+    ns = ns < TG_SAMPLE_NS ? ns : TG_SAMPLE_NS;
+    uint64_t place = (uint64_t)level << TG_SAMPLE_SHIFT | (at & ((1u << TG_SAMPLE_SHIFT) - 1u));
+    /* M2 relaxed: one word; there once M3 counts it. */
+    tg_sys_store_relaxed_u64(&tg_params()->samples[place],
+                             (uint64_t)tenant << 46 | (uint64_t)kind << 37 | ns);
+}
+
 TG_DEVICE_CALL void tg_sample(struct tg_warp w, bool sampled, const struct tg_taken *t, uint32_t kind)
 {
     uint32_t lanes = tg_warp_ballot(sampled);
@@ -141,14 +153,8 @@ TG_DEVICE_CALL void tg_sample(struct tg_warp w, bool sampled, const struct tg_ta
     uint32_t level = sampled ? t->level : TG_PRIORITY_LEVELS + w.lane;
     uint32_t peers = tg_warp_match(level);
     uint64_t at = sampled ? s->samples[level] + tg_rank(w, peers) : 0;
-    if (sampled) {
-        uint64_t ns = tg_device_ns() - tg_params()->stamp[t->slot];
-        ns = ns < TG_SAMPLE_NS ? ns : TG_SAMPLE_NS;
-        uint64_t place = (uint64_t)level << TG_SAMPLE_SHIFT | (at & ((1u << TG_SAMPLE_SHIFT) - 1u));
-        /* M2 relaxed: one word; there once M3 counts it. */
-        tg_sys_store_relaxed_u64(&tg_params()->samples[place],
-                                 (uint64_t)t->tenant << 46 | (uint64_t)kind << 37 | ns);
-    }
+    if (sampled)
+        tg_write_sample(t->level, at, t->tenant, kind, t->slot);
     tg_warp_sync();
     if (sampled && tg_rank(w, peers) == 0)
         s->samples[level] += tg_bits(peers);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops: the decider's, the ender's, and that of the workers that run opcodes of the device image. Also
- * the hand-over to workers: a message box a worker, and one ring in which workers say that they are ready.
- *
- * A worker makes DONE visible itself when its item wrote no observable word (the dispatcher need not be
- * waited for); otherwise the ender copies the words and stores the status. The ender does the books of both.
+ * The loops of the decider and the ender. Also the hand-over to workers (dispatch_work.h is theirs) and what
+ * the ender does when they have finished.
  */
 #ifndef TG_ENGINE_DISPATCH_MAIN_H
 #define TG_ENGINE_DISPATCH_MAIN_H
 
 #include "engine/dispatch_poll.h"
 #include "engine/dispatch_watch.h"
-#include "engine/device_packed.h"
+#include "engine/dispatch_work.h"
 
 /* Of the decider: looks at its queues without anything. */
 #define TG_LOOKS_UNTIL_LEAVE 4u /* looks of the poller without anything before a drain is over */
@@ -22,10 +19,6 @@
 #define TG_ENDS_UNTIL_POST 512u /* ... before the counters are */
 #define TG_POST_EVERY 65536u
 #define TG_NAP_NS 200u
-#define TG_WORKER_PAUSE_NS 40u       /* of a worker that looks for a task, at first */
-#define TG_WORKER_PAUSE_MOST_NS 320u /* ... and after TG_WORKER_LOOKS */
-#define TG_WORKER_LOOKS 4096u
-#define TG_FINISHED_ALONE (1u << 30) /* in the ring of the finished: a task of one item */
 
 TG_DEVICE_CALL void tg_hand_to_workers(struct tg_warp w, bool hands, struct tg_taken t, bool together)
 {
@@ -124,7 +117,7 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     result &= TG_WORKED_WROTE - 1u;
     tg_copy_words(w, task, at, wrote);
     if (have && kind == TG_KIND_PACKED && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE))
-        tg_count_inner(task->count == TG_TASK_ALONE ? task->line : p->items[t.slot].word);
+        tg_count_inner(p->items[t.slot].word);
     if (reason)
         fault.reason = reason;
     if (result == TG_WORKED_UNKNOWN)
@@ -134,7 +127,7 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     if (speaks && p->watch && why == 0)
         tg_store_relaxed_u64(&task->owner, 0); /* before the next Q1 */
     if (w.role == TG_ENDER)
-        tg_back(w, speaks, worker | count << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER, 0);
+        tg_back(w, speaks, worker | count << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER, 0, false);
     else if (w.lane == 0) { /* one, that is given up */
         tg_worker_free(s, worker);
         s->flights -= count;
@@ -145,11 +138,9 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     uint32_t agains = tg_warp_ballot(again);
     if (agains) {
         uint32_t kept = tg_with_status(t.kept, TG_SLOT_REQUEUE);
-        if (again) {
-            p->kept[t.slot] = kept;
-            /* S4 relaxed: a host that sees it reads nothing behind it. */
+        if (again &&
+            p->watch) /* else its worker did. S4 relaxed: a host that sees it reads nothing behind it */
             tg_sys_store_relaxed_u32(&p->ring[t.slot].status, TG_SLOT_REQUEUE);
-        }
         if (w.lane == 0)
             tg_bump_relaxed_u64(&p->counts->requeues, tg_bits(agains));
         tg_push(w, again, t.slot, kept);
@@ -159,27 +150,63 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, told, wrote);
 }
 
+/* The usual ends of tasks of one item, up to 32: all that is to be known is in the cells. */
+TG_DEVICE void tg_ends_quick(struct tg_warp w, uint32_t n, uint64_t cell)
+{
+    const struct tg_device_params *p = tg_params();
+    bool have = w.lane < n;
+    uint32_t slot = (uint32_t)cell & TG_ENTRY_SLOT;
+    uint32_t worker = (uint32_t)cell >> TG_FINISHED_WORKER_SHIFT & (TG_MAX_TASKS - 1u);
+    uint32_t how = (uint32_t)(cell >> 32) & TG_KEPT_STATUS;
+    uint32_t kept = tg_with_status((uint32_t)(cell >> 32), TG_SLOT_REQUEUE);
+    bool again = have && how == TG_FINISHED_AGAIN;
+    bool done = have && !again;
+    tg_back(w, have,
+            again ? slot | worker << TG_FINISHED_WORKER_SHIFT
+                  : worker | 1u << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER,
+            again ? kept & ~TG_KEPT_HELD : 0, true);
+    uint32_t agains = tg_bits(tg_warp_ballot(again));
+    if (w.lane == 0 && agains)
+        tg_bump_relaxed_u64(&p->counts->requeues, agains);
+    if (tg_warp_ballot(done) == 0)
+        return;
+    struct tg_fault none = {0, 0, 0};
+    struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), tg_class_of(kept), kept, have};
+    if (done)
+        tg_bump_relaxed_u64(&p->counts->executions[tg_kind_of(kept)], 1);
+    tg_end(w, done, &t, false, &none, tg_kind_of(kept), true, false);
+}
+
 /* Takes in what workers have finished. Returns how many tasks. */
 TG_DEVICE uint32_t tg_collect(struct tg_warp w)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     uint64_t at = s->finished_head + w.lane;
-    /* Q4 acquire: the answer behind the cell; pairs with Q3. */
-    uint32_t cell = tg_load_acquire_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)]);
-    uint32_t stale = tg_warp_ballot(((cell ^ tg_cell_lap(at, p->finished_shift)) & 1u << 31) != 0);
-    uint32_t many = tg_warp_ballot((cell & TG_FINISHED_ALONE) == 0);
-    uint32_t n = stale ? tg_levels_first(stale) : TG_LANES;
-    uint32_t alone = many ? tg_levels_first(many) : TG_LANES;
-    if (n == 0)
+    const uint64_t *place = &p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)];
+    /* Q4 relaxed: the cell says all, or it is read again. */
+    uint64_t cell = tg_load_relaxed_u64(place);
+    bool fresh = (((uint32_t)cell ^ tg_cell_lap(at, p->finished_shift)) & 1u << 31) == 0;
+    uint32_t how = (uint32_t)(cell >> 32) & TG_KEPT_STATUS;
+    uint32_t stale = tg_warp_ballot(!fresh);
+    uint32_t slow = tg_warp_ballot(!fresh || how < TG_FINISHED_TOLD);
+    uint32_t many = tg_warp_ballot(!fresh || how != TG_FINISHED_ONE);
+    uint32_t n = slow ? tg_levels_first(slow) : TG_LANES;
+    if (stale & 1u)
         return 0;
-    uint32_t worker = cell & (TG_FINISHED_ALONE - 1u);
-    if (alone == 0) {
-        n = 1;
-        tg_tasks_finished(w, tg_warp_shfl(worker, 0), 1, true, TG_ALL_LANES, 0);
+    if (n != 0) {
+        tg_ends_quick(w, n, cell);
     } else {
-        n = n < alone ? n : alone;
-        tg_tasks_finished(w, w.lane < n ? worker : 0, n, false, TG_ALL_LANES, 0);
+        cell = tg_load_acquire_u64(place); /* Q4 acquire: the task behind the cell; pairs with Q3 */
+        uint32_t worker = (uint32_t)cell >> TG_FINISHED_WORKER_SHIFT & (TG_MAX_TASKS - 1u);
+        n = many ? tg_levels_first(many) : TG_LANES;
+        bool together = n == 0;
+        n = together ? 1 : n;
+        tg_tasks_finished(w,
+                          together     ? tg_warp_shfl(worker, 0)
+                          : w.lane < n ? worker
+                                       : 0,
+                          n, together, TG_ALL_LANES, 0);
     }
     tg_warp_sync();
     if (w.lane == 0) {
@@ -191,18 +218,25 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp w)
 }
 
 /* Many NOPs of one level and tenant: what tg_run_mixed does, without what they do not need. */
-TG_DEVICE void tg_end_nops(struct tg_warp w, uint32_t n, uint32_t slot, uint32_t kept)
+TG_DEVICE void tg_end_nops(struct tg_warp w, uint32_t n, uint32_t slot, uint32_t kept, bool told)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     bool have = w.lane < n;
-    if (have) /* S3 relaxed: they have no effects */
+    if (have && !told) /* S3 relaxed: they have no effects */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
     uint32_t of = tg_warp_shfl(kept, 0) & TG_KEPT_QUEUE;
     if (s->nops_of != of)
         tg_count_nops(w);
     bool sampled = have && (kept & TG_KEPT_SAMPLED);
-    if (tg_warp_ballot(sampled)) {
+    uint32_t samples = tg_warp_ballot(sampled);
+    if (samples && !(samples & (samples - 1))) { /* the usual one in 64 */
+        if (sampled) {
+            uint32_t level = tg_level_of(kept);
+            uint64_t place = s->samples[level]++;
+            tg_write_sample(level, place, tg_tenant_of(kept), TG_OP_NOP, slot);
+        }
+    } else if (samples) {
         struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), TG_CLASS_INLINE, kept, have};
         tg_sample(w, sampled, &t, TG_OP_NOP);
     }
@@ -237,13 +271,13 @@ TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
     }
     const uint32_t differs = TG_KEPT_STATUS | TG_KEPT_COUNTED | TG_KEPT_SAMPLED;
     uint32_t same = tg_warp_shfl(kept & ~differs, 0);
-    bool nop = have && !told && !ordered && (kept & ~differs) == same && tg_kind_of(kept) == TG_OP_NOP &&
+    bool nop = have && !ordered && (kept & ~differs) == same && tg_kind_of(kept) == TG_OP_NOP &&
                !(kept & TG_KEPT_BATCHED);
     uint32_t nops = tg_warp_ballot(nop);
     if (w.lane == 0)
         tg_block_store_behind_u32(&s->pass_taken, at + n); /* B7 */
     if (tg_bits(nops) == n) {
-        tg_end_nops(w, n, slot, kept);
+        tg_end_nops(w, n, slot, kept, told);
     } else {
         struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), tg_class_of(kept), kept, have};
         tg_run_mixed(w, t, told, ordered);
@@ -390,6 +424,11 @@ TG_DEVICE void tg_decider(uint32_t lane)
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
         struct tg_news news = tg_listen(w);
         uint32_t claimed = 0;
+        if (s->granted && ((news.lanes & ~(1u << TG_NEWS_BACK)) || s->queued ||
+                           tg_warp_shfl(news.count, TG_NEWS_GRANT) == 0)) {
+            tg_take_over(w);
+            news = tg_listen(w);
+        }
         if (news.lanes) {
             tg_take_in(w, &news);
             if (news.lanes >> TG_NEWS_BACK & 1u)
@@ -402,6 +441,8 @@ TG_DEVICE void tg_decider(uint32_t lane)
             }
         }
         if (s->queued) {
+            if (s->granted)
+                tg_take_over(w);
             struct tg_taken mine;
             claimed = tg_claim(w, &mine, p->control_floor ? tg_pass_room(w) : TG_LANES);
             if (claimed)
@@ -413,11 +454,15 @@ TG_DEVICE void tg_decider(uint32_t lane)
                 since = tg_heard(w, &s->looks); /* H2 */
         } else {
             looks = looks + 1 ? looks + 1 : looks;
+            if (!s->granted)
+                tg_grant(w);
             if (tg_idle(w, looks, since))
                 return;
         }
         if (p->limit_ns && rounds % 4096 == 4095 &&
             tg_warp_shfl(tg_device_ns() - s->started > p->limit_ns ? 1u : 0u, 0)) {
+            if (s->granted)
+                tg_take_over(w);
             tg_hold(w);
             tg_dispatcher_leave(w, TG_LEFT_LIMIT);
             return;
@@ -442,111 +487,6 @@ TG_DEVICE void tg_dispatcher(uint32_t role, uint32_t lane)
         tg_poller(lane);
     else if (role == TG_ENDER)
         tg_ender(lane);
-}
-
-/* One item on this lane (or, for a whole warp or block, on all lanes with the same arguments). */
-TG_DEVICE void tg_work(const struct tg_device_params *p, uint32_t number, uint32_t i, uint32_t lane,
-                       bool whole, bool alone, uint32_t opcode)
-{
-    struct tg_device_op op;
-    struct tg_task *task = &p->tasks[number];
-    uint32_t slot = task->slot[i];
-    uint32_t kept = task->kept[i];
-    tg_args_of(alone ? task->line : p->items[slot].word, op.args);
-    op.opcode = opcode;
-    op.tenant = tg_tenant_of(kept);
-    op.priority = tg_level_of(kept);
-    op.slot = slot;
-    bool block = tg_class_of(kept) == TG_CLASS_BLOCK;
-    op.lane = block ? number % TG_BLOCK_WARPS * TG_LANES + lane : lane;
-    op.reason = 0;
-    for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
-        op.word[k] = TG_NO_WORD;
-    if (!p->watch && !block && (!whole || lane == 0)) /* S4 relaxed: before DONE, by the same lane */
-        tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED);
-    uint32_t inner;
-    int r = tg_device_run_item(&op, &inner);
-    /* What all lanes wrote, before DONE. */
-    if (block) {
-        if (tg_block_any(op.word[0] != TG_NO_WORD))
-            op.word[0] = TG_ALL_WORDS;
-    } else if (whole && tg_warp_ballot(op.word[0] != TG_NO_WORD)) {
-        bool same = true;
-        for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
-            same &= op.word[k] == tg_warp_shfl(op.word[k], 0);
-        if (tg_warp_ballot(!same))
-            op.word[0] = TG_ALL_WORDS;
-    }
-    if (whole && op.lane != 0)
-        return;
-    uint32_t result = (uint32_t)(r == TG_OP_FINISHED      ? TG_WORKED_TOLD
-                                 : r == TG_OP_REQUEUE     ? TG_WORKED_REQUEUE
-                                 : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
-                                                          : TG_WORKED_FAULT);
-    if (op.reason)
-        result =
-            (uint32_t)TG_WORKED_FAULT | op.reason << TG_WORKED_REASON_SHIFT | inner << TG_WORKED_INNER_SHIFT;
-    bool wrote = op.word[0] != TG_NO_WORD;
-    if (result == TG_WORKED_TOLD && (wrote || p->control_floor == 0))
-        result = TG_WORKED_DONE;
-    bool told = result == TG_WORKED_TOLD;
-    if (told && !p->watch) /* before the rest, so that the release has nothing of ours to wait for */
-        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
-    for (uint32_t k = 0; k < TG_TASK_WORDS && wrote; k++)
-        tg_store_relaxed_u32(&task->word[k][i], op.word[k]);
-    result |= wrote ? TG_WORKED_WROTE : 0;
-    tg_store_relaxed_u32(&task->result[i], result);
-    tg_store_relaxed_u32(&task->detail[i], r == TG_DEVICE_UNKNOWN && !op.reason ? op.opcode : (uint32_t)r);
-    if (!p->watch || tg_add_acqrel_u64(&task->owner, UINT64_C(1) << i) & TG_ABANDONED)
-        return; /* W1: the dispatcher has ended it */
-    if (told)
-        tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
-}
-
-TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
-{
-    const struct tg_device_params *p = tg_params();
-    struct tg_task *task = &p->tasks[number];
-    uint64_t start = tg_device_ns();
-    uint32_t seen = 0;
-    uint32_t kind = TG_NO_WORD;
-    uint32_t opcode = 0;
-    for (uint32_t looks = 0;; looks++) {
-        /* Q2 acquire: pairs with Q1. One lane looks. */
-        uint32_t seq = tg_warp_shfl(lane == 0 ? tg_load_acquire_u32(&task->seq) : 0, 0);
-        if (seq == TG_TASK_LEAVE)
-            return;
-        if (seq == seen) {
-            tg_device_pause(looks < TG_WORKER_LOOKS ? TG_WORKER_PAUSE_NS : TG_WORKER_PAUSE_MOST_NS);
-            /* The dispatcher has the same limit and says TG_TASK_LEAVE; this is for one that hangs. */
-            if (p->limit_ns && looks % 1024 == 1023 &&
-                tg_warp_shfl(tg_device_ns() - start > 2 * p->limit_ns ? 1u : 0u, 0))
-                return;
-            continue;
-        }
-        seen = seq;
-        looks = 0;
-        bool alone = task->count == TG_TASK_ALONE;
-        uint32_t count = alone ? 1 : task->count;
-        bool whole = count > TG_TASK_ITEMS || (count == 1 && tg_class_of(task->kept[0]) == TG_CLASS_WARP);
-        if (whole || lane < count) {
-            uint32_t k = tg_kind_of(task->kept[whole ? 0 : lane]);
-            if (k != kind) { /* a read over the bus, so it is kept; a kind's opcode never changes */
-                kind = k;
-                opcode = p->opcode_of[k];
-            }
-            tg_work(p, number, whole ? 0 : lane, lane, whole, alone, opcode);
-        }
-        tg_warp_sync();
-        if (lane == 0) {
-            uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);
-            /* Q3 release: the answer, and that STATUS was stored; pairs with Q4. */
-            tg_store_release_u32(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)],
-                                 number | (count == 1 ? TG_FINISHED_ALONE : 0) |
-                                     tg_cell_lap(at, p->finished_shift));
-        }
-        tg_warp_sync();
-    }
 }
 
 #endif

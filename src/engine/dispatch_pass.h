@@ -31,6 +31,8 @@
 #define TG_PASS_STAMPED (1u << 28) /* it is sampled, and its time begins in PASS_NS */
 #define TG_BACK_WORKER (1u << 31)  /* not a slot for the queues: a worker that is free again, */
 #define TG_BACK_COUNT_SHIFT 20u    /* ... and how many items it had */
+/* An entry without TG_BACK_WORKER whose high half is not HELD is both: a slot, and in bits 20 .. the worker.
+ */
 
 /* One word, read by one lane for all, so that all go the same way. */
 TG_DEVICE uint32_t tg_heard(struct tg_warp w, const uint32_t *word)
@@ -71,7 +73,8 @@ TG_DEVICE void tg_pass(struct tg_warp w, bool gives, uint32_t slot, uint32_t kep
 
 /* ---- Ender to decider. ---- */
 
-TG_DEVICE void tg_back(struct tg_warp w, bool gives, uint32_t number, uint32_t kept)
+/* alone: the decider needs nothing but the entries, and nothing of theirs is read any more. */
+TG_DEVICE void tg_back(struct tg_warp w, bool gives, uint32_t number, uint32_t kept, bool alone)
 {
     struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(gives);
@@ -83,7 +86,9 @@ TG_DEVICE void tg_back(struct tg_warp w, bool gives, uint32_t number, uint32_t k
     if (gives)
         s->back[(at + tg_rank(w, lanes)) & (TG_BACK - 1u)] = tg_cell(number, kept);
     tg_warp_sync();
-    if (w.lane == 0)
+    if (w.lane == 0 && alone)
+        tg_block_store_behind_u32(&s->back_filed, at + tg_bits(lanes)); /* B5 */
+    else if (w.lane == 0)
         tg_block_store_release_u32(&s->back_filed, at + tg_bits(lanes)); /* B5 */
     tg_warp_sync();
 }
@@ -97,10 +102,14 @@ TG_DEVICE void tg_take_back(struct tg_warp w, uint32_t n)
     bool have = w.lane < n;
     uint64_t cell = have ? s->back[(at + w.lane) & (TG_BACK - 1u)] : 0;
     uint32_t number = (uint32_t)cell;
-    bool worker = have && (number & TG_BACK_WORKER);
-    uint32_t count = number >> TG_BACK_COUNT_SHIFT & 0x3Fu;
+    uint32_t kept = (uint32_t)(cell >> 32);
+    uint32_t slot = number & TG_ENTRY_SLOT;
+    bool queues = have && !(number & TG_BACK_WORKER);
+    bool worker = have && (!queues || !(kept & TG_KEPT_HELD));
+    uint32_t count = queues ? 1 : number >> TG_BACK_COUNT_SHIFT & 0x3Fu;
+    number = queues ? number >> TG_FINISHED_WORKER_SHIFT : number & 0xFFFFu;
     uint32_t ended = tg_bits(tg_warp_ballot(worker));
-    bool aside = worker && s->block_kept == (number & 0xFFFFu) / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
+    bool aside = worker && s->block_kept == number / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
     uint32_t workers = tg_warp_ballot(worker && !aside);
     if (aside)
         tg_shared_or(&s->block_warps, 1u << number % TG_BLOCK_WARPS);
@@ -115,8 +124,12 @@ TG_DEVICE void tg_take_back(struct tg_warp w, uint32_t n)
         tg_block_store_behind_u32(&s->back_taken, at + n); /* B7 */
     }
     tg_warp_sync();
-    if (tg_warp_ballot(have && !worker))
-        tg_queue(w, have && !worker, number & TG_ENTRY_SLOT, (uint32_t)(cell >> 32));
+    if (tg_warp_ballot(queues) == 0)
+        return;
+    kept |= TG_KEPT_HELD;
+    if (queues)
+        tg_params()->kept[slot] = kept;
+    tg_queue(w, queues, slot, kept);
 }
 
 /* Everything that is there. */
@@ -136,10 +149,12 @@ TG_DEVICE bool tg_take_all_back(struct tg_warp w)
 /* Slots go into the queues, whoever calls: the ender does it by way of the decider. */
 TG_DEVICE void tg_push(struct tg_warp w, bool have, uint32_t slot, uint32_t kept)
 {
+    if (w.role == TG_DECIDER && have)
+        tg_params()->kept[slot] = kept;
     if (w.role == TG_DECIDER)
         tg_queue(w, have, slot, kept);
     else
-        tg_back(w, have, slot, kept);
+        tg_back(w, have, slot, kept, false);
 }
 
 /* ---- Standing still. ---- */

@@ -133,8 +133,15 @@ struct tg_worker {
     struct {
         uint32_t work, level, left; /* claims decided and not made */
         uint32_t run, forgotten;    /* they hold while these are as they were */
+        uint64_t step;              /* of an only worker: what each adds to the state */
     } ahead;
-    uint32_t scan_from[TG_PRIORITY_LEVELS];
+    struct {
+        uint32_t left; /* claims that need no new look while nothing has changed: claim_again in claim.c */
+        uint32_t level, tenant, shard;
+        uint32_t ready[TG_SHARDS][TG_PRIORITY_LEVELS]; /* as they were at the look */
+    } again;
+    uint32_t scan_from[TG_PRIORITY_LEVELS]
+                      [TG_TENANTS]; /* for each tenant, else one could starve another's slots */
     uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
     uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
     struct tg_claimed current;
@@ -249,8 +256,6 @@ bool tg_claimable(struct tg_worker *w);
 bool tg_scan_claimable(struct tg_worker *w);
 /* Clears ready bits of empty queues. */
 void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenants);
-/* Serves first the shard whose submitters run where this worker runs, if it can change places for that. */
-void tg_settle_in(struct tg_worker *w);
 bool tg_authority_take(struct tg_engine *e, uint32_t tenant);
 void tg_authority_return(struct tg_engine *e, uint32_t tenant);
 /* Decides the next level on the shared state; false when another worker decided meanwhile. */

@@ -123,11 +123,11 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
     return r;
 }
 
-/* Takes one: nearly always there is a hot one in the shard. */
+/* Takes one: nearly always there is one in the shard. */
 static inline int take_slot(struct tg_engine *e, uint32_t level, uint32_t shard, uint32_t *slot)
 {
-    struct tg_index *hot = &e->level[level].free[shard].hot;
-    if (e->device || !tg_index_pop_mc(hot, slot))
+    const struct tg_index *from;
+    if (e->device || !tg_free_pop(&e->level[level].free[shard], slot, &from))
         return take_slots(e, level, 1, slot);
     /* G2, Z2 as in look_after. */
     if (!tg_load_seqcst_u32(&e->accepting) || tg_load_acquire_u32(&e->resizing)) {
@@ -135,7 +135,7 @@ static inline int take_slot(struct tg_engine *e, uint32_t level, uint32_t shard,
         if (r)
             return r;
     }
-    prefetch_free(e, hot);
+    prefetch_free(e, from);
     return 0;
 }
 
@@ -151,8 +151,6 @@ void tg_ready_set(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t 
 /* Marks, then wakes: what every publication ends with. */
 static inline void announce(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant)
 {
-    if (e->device)
-        return;
     if (!(e->flags & TG_ENGINE_SCAN))
         tg_ready_set(e, shard, level, tenant);
     tg_wake_one(e);
@@ -161,7 +159,7 @@ static inline void announce(struct tg_engine *e, uint32_t shard, uint32_t level,
 /* Fills a position that was reserved; scanning workers use no entries. */
 static inline void enter(struct tg_engine *e, struct tg_index *q, uint64_t position, uint32_t cell)
 {
-    if (!(e->flags & TG_ENGINE_SCAN) && !e->device)
+    if (!(e->flags & TG_ENGINE_SCAN))
         tg_index_fill(q, position, cell);
 }
 
@@ -177,13 +175,9 @@ static void note_cpu(struct tg_engine *e, uint32_t shard)
 #endif
 }
 
-/* Positions of the queue that the items will stand in: a tenant's of shard and level, or the level's of the
- * device. */
-static inline uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t shard, uint32_t level,
-                               uint32_t n)
+/* Positions of the queue that the items will stand in. */
+static inline uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t shard, uint32_t n)
 {
-    if (e->device)
-        return tg_device_reserve(e, level, n);
     uint64_t position = tg_index_reserve_mp(q, n);
     if (e->shards > 1 && (position ^ (position + n)) & ~UINT64_C(63))
         note_cpu(e, shard);
@@ -191,14 +185,13 @@ static inline uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t
 }
 
 /* Writes one slot and publishes it; the queue entry is the caller's. */
-static inline uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard,
-                                  uint32_t tenant, uint32_t level, uint32_t opcode, const uint32_t *args,
-                                  size_t arg_count, uint32_t fence, struct tg_served *served)
+static inline __attribute__((always_inline)) uint32_t
+write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard, uint32_t tenant,
+           uint32_t level, uint32_t opcode, const uint32_t *args, size_t arg_count, uint32_t fence,
+           struct tg_served *served)
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
-    if (e->device && !tg_device_ended(e, slot))
-        tg_device_await_end(e, slot);
     if (served) {
         flags |= TG_CELL_SERVED;
         e->served[slot] = served; /* before the status (S1); read by who ends the item */
@@ -213,9 +206,6 @@ static inline uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t p
     tg_store_relaxed_u32(&side->route, tg_route(shard, level, tenant, flags));
     tg_slot_write_payload(&e->ring[slot], opcode, tenant, level, args, arg_count);
     tg_slot_publish(&e->ring[slot]);
-    if (e->device)
-        tg_device_line(e, level, position, slot, tenant, opcode, args, arg_count, fence,
-                       (flags & TG_CELL_SAMPLED) != 0);
     return slot | flags;
 }
 
@@ -227,10 +217,15 @@ static inline int submit_one(struct tg_engine *e, uint32_t shard, uint32_t tenan
     int r = take_slot(e, level, shard, &slot);
     if (r)
         return r;
+    if (e->device) {
+        const struct tg_batch_item item = {opcode, args, arg_count};
+        tg_device_publish(e, tenant, level, &item, 1, &slot, TG_NO_SLOT, ret_item);
+        return 0;
+    }
     struct tg_index *q = tg_queue(e, shard, level, tenant);
     if (opcode == TG_OP_BATCH_FENCE)
         tg_store_relaxed_u32(&e->fence_of[slot], 0); /* F1 */
-    uint64_t position = reserve(e, q, shard, level, 1);
+    uint64_t position = reserve(e, q, shard, 1);
     struct tg_item ticket = {e->side[slot].generation + 1, slot, 0};
     uint32_t cell =
         write_slot(e, slot, position, shard, tenant, level, opcode, args, arg_count, TG_NO_SLOT, served);
@@ -281,7 +276,11 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
 {
     uint32_t shard = tg_submitter_shard(e);
     struct tg_index *q = tg_queue(e, shard, level, tenant);
-    uint64_t position = reserve(e, q, shard, level, n);
+    if (e->device) {
+        tg_device_publish(e, tenant, level, items, n, slots, fence, ret_items);
+        return;
+    }
+    uint64_t position = reserve(e, q, shard, n);
     for (uint32_t i = 0; i < n; i++) {
         if (i + PREFETCH_AHEAD < n)
             tg_prefetch_write(&e->ring[slots[i + PREFETCH_AHEAD]]);
@@ -291,12 +290,33 @@ static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
             ret_items[i] = (struct tg_item){e->side[slots[i]].generation + 1, slots[i], 0};
         uint32_t cell = write_slot(e, slots[i], position + i, shard, tenant, level, items[i].opcode,
                                    items[i].args, items[i].arg_count, fence, NULL);
-        if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN) && !e->device)
+        if (i + 1 < n && !(e->flags & TG_ENGINE_SCAN))
             tg_index_fill_early(q, position + i, cell);
         else
             enter(e, q, position + i, cell);
     }
     announce(e, shard, level, tenant);
+}
+
+static void publish_fence(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t slot, uint32_t count,
+                          uint32_t tag, struct tg_item *ret_fence)
+{
+    const uint32_t args[2] = {count, tag};
+    struct tg_item ticket = {e->side[slot].generation + 1, slot, 0};
+    if (e->device) {
+        const struct tg_batch_item item = {TG_OP_BATCH_FENCE, args, 2};
+        tg_device_publish(e, tenant, level, &item, 1, &slot, TG_NO_SLOT, NULL);
+    } else {
+        uint32_t shard = tg_submitter_shard(e);
+        struct tg_index *q = tg_queue(e, shard, level, tenant);
+        uint64_t position = reserve(e, q, shard, 1);
+        uint32_t cell =
+            write_slot(e, slot, position, shard, tenant, level, TG_OP_BATCH_FENCE, args, 2, TG_NO_SLOT, NULL);
+        enter(e, q, position, cell);
+        announce(e, shard, level, tenant);
+    }
+    if (ret_fence)
+        *ret_fence = ticket;
 }
 
 /* Takes all slots first, so that it is all or nothing; small runs without allocation. */
@@ -327,17 +347,7 @@ static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, cons
             publish_run(e, tenant, level, items + i, n, slots + i, fence, ret_items ? ret_items + i : NULL);
         }
         if (fenced) {
-            const uint32_t args[2] = {count, tag};
-            struct tg_item ticket = {e->side[fence].generation + 1, fence, 0};
-            uint32_t shard = tg_submitter_shard(e);
-            struct tg_index *q = tg_queue(e, shard, level, tenant);
-            uint64_t position = reserve(e, q, shard, level, 1);
-            uint32_t cell = write_slot(e, fence, position, shard, tenant, level, TG_OP_BATCH_FENCE, args, 2,
-                                       TG_NO_SLOT, NULL);
-            enter(e, q, position, cell);
-            announce(e, shard, level, tenant);
-            if (ret_fence)
-                *ret_fence = ticket;
+            publish_fence(e, tenant, level, fence, count, tag, ret_fence);
         }
     }
     if (slots != small)

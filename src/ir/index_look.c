@@ -221,7 +221,7 @@ static N park(const struct index *x)
 
 static E cursor(struct tg_ir *ir)
 {
-    return tg_ir_load(ir, TG_IR_CURSOR_BUFFER, var(ir, "queue"));
+    return tg_look_word(ir, TG_IR_NEXT, var(ir, "queue"));
 }
 
 static N call_find(const struct index *x, const char *result, E queue, E from)
@@ -332,8 +332,7 @@ N tg_priority_scan_body_indexed(struct tg_ir *ir, uint32_t total_slots)
 {
     if (total_slots == 0 || total_slots > TG_MAX_ENCODED_RING_SLOTS)
         return tg_ir_refused(ir, "a ring of %u slots: 1 to 1048576", total_slots);
-    if (!tg_ir_worker_buffers(ir) || !declared(ir, TG_IR_CURSOR_BUFFER, TG_INDEX_QUEUES) ||
-        !declared(ir, TG_IR_INDEX_BUFFER, 0))
+    if (!tg_ir_worker_buffers(ir) || !declared(ir, TG_IR_INDEX_BUFFER, 0))
         return tg_ir_no_buffers(ir);
     struct index x = index_of(ir, total_slots);
     x.take = take(&x);
@@ -348,12 +347,10 @@ N tg_priority_scan_body_indexed(struct tg_ir *ir, uint32_t total_slots)
         .untake = tg_look_untake(ir),
         .back = call_slot(ir, "marked", "index.mark", var(ir, "slot"), x.mark),
         .fault = call_slot(ir, "woken", "index.wake", var(ir, "slot"), x.wake),
-        .claimed = tg_ir_store(ir, TG_IR_CURSOR_BUFFER, var(ir, "queue"), add(ir, var(ir, "slot"), 1))};
-    E queue = tg_ir_add(ir, tg_ir_mul(ir, var(ir, "level"), num(ir, TG_CONTROL_TENANT_MASK_SLOTS)),
-                        var(ir, "tenant"));
+        .claimed = tg_look_set_word(ir, TG_IR_NEXT, var(ir, "queue"), add(ir, var(ir, "slot"), 1))};
     N found = BLOCK(ir, NULL, call_take(&x, "taken", var(ir, "queue"), var(ir, "slot")),
                     when(ir, var(ir, "taken"), see_to(&x, &s)));
-    N go_on = BLOCK(ir, NULL, tg_look_keep_turn(&s), tg_ir_let(ir, "queue", queue),
+    N go_on = BLOCK(ir, NULL, tg_look_keep_turn(&s), tg_ir_let(ir, "queue", tg_look_queue(ir)),
                     call_find(&x, "slot", var(ir, "queue"), cursor(ir)),
                     when(ir, tg_ir_ne(ir, var(ir, "slot"), num(ir, TG_IR_NOTHING)), found));
     N choose = BLOCK(ir, NULL, tg_look_choose_level(&s), tg_look_choose_tenant(&s),

@@ -283,13 +283,14 @@ static N claim(const struct tg_look *s)
 }
 
 /* The slot of probe n. Without a stride: the one after the last, at first the lane's own. With one: a column
- * of the ring laid out in rows of stride slots, the lane's own first, each from the row of the last claim on.
+ * of the ring laid out in rows of stride slots, the lane's own first, each from the row of the last claim
+ * of that level and tenant on.
  */
 static E probe_slot(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     E n = var(ir, "probe");
-    E first = tg_look_word(ir, TG_IR_NEXT, var(ir, "level"));
+    E first = tg_look_word(ir, TG_IR_NEXT, tg_look_queue(ir));
     E me = tg_ir_add(ir, tg_ir_place(ir, TG_IR_LANE),
                      tg_ir_mul(ir, tg_ir_place(ir, TG_IR_GROUP), tg_ir_place(ir, TG_IR_LANES)));
     if (s->stride <= 1) {
@@ -305,6 +306,12 @@ static E probe_slot(const struct tg_look *s)
         ir, tg_ir_add(ir, tg_ir_div(ir, first, num(ir, s->stride)), tg_ir_rem(ir, n, num(ir, rows))),
         num(ir, rows));
     return tg_ir_add(ir, tg_ir_mul(ir, row, num(ir, s->stride)), column);
+}
+
+E tg_look_queue(struct tg_ir *ir)
+{
+    return tg_ir_add(ir, tg_ir_mul(ir, var(ir, "level"), num(ir, TG_CONTROL_TENANT_MASK_SLOTS)),
+                     var(ir, "tenant"));
 }
 
 E tg_look_wanted(struct tg_ir *ir)
@@ -351,7 +358,7 @@ N tg_priority_scan_body_with_stride(struct tg_ir *ir, uint32_t total_slots, uint
                         .take = tg_look_take(ir),
                         .untake = tg_look_untake(ir),
                         .claimed =
-                            tg_look_set_word(ir, TG_IR_NEXT, var(ir, "level"), add(ir, var(ir, "slot"), 1))};
+                            tg_look_set_word(ir, TG_IR_NEXT, tg_look_queue(ir), add(ir, var(ir, "slot"), 1))};
     N go_on =
         BLOCK(ir, NULL, tg_look_keep_turn(&s), probes(&s),
               when(ir, tg_ir_ne(ir, var(ir, "claimed_slot_base"), num(ir, TG_IR_NOTHING)), tg_ir_break(ir)));

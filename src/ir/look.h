@@ -44,6 +44,8 @@ N tg_look_results(struct tg_ir *ir);
 N tg_look_choose_level(const struct tg_look *s);
 N tg_look_choose_tenant(const struct tg_look *s);
 N tg_look_keep_turn(const struct tg_look *s);
+/* The number of level and tenant among all. */
+E tg_look_queue(struct tg_ir *ir);
 /* What hint says of a slot of level and tenant. */
 E tg_look_wanted(struct tg_ir *ir);
 /* Given slot, tenant and level, a claim of tenant counted: swaps STATUS and looks the slot's own words over.

@@ -297,6 +297,8 @@ static int atomic(struct walk *w, uint32_t id, const struct tg_ir_data *d, uint6
                       tg_ir_atomic_names[d->op]);
     if (load && d->name == 0)
         return REFUSE(w, -EINVAL, "an atomic_load needs a result");
+    if (d->op == TG_IR_A_STORE && d->name != 0)
+        return REFUSE(w, -EINVAL, "an atomic_store has no result");
     int r = buffer(w, d, !load, true);
     const uint32_t operand[3] = {d->a, d->b, d->c};
     for (uint32_t i = 0; r == 0 && i < operands[d->op]; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What only an engine on a device has: opcodes of a device image, why it cannot be opened. Skips (77) without
- * a device; TG_TEST_BACKEND names one. */
+ * What only an engine on a device (TG_TEST_BACKEND; else skipped) has: an image, why it cannot be opened. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -8,9 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine_test.h"
-
 #include "engine/device.h"
+#include "engine_test.h"
 
 #define OP_DEVICE_ADD 0x101u
 #define OP_DEVICE_FAIL 0x102u

@@ -296,9 +296,10 @@ static void e2_a_clients_items_start_in_order(void)
         CHECK_EQ(pthread_join(thread[i], NULL), 0);
     gate_open(&s.gate); /* one of the two workers */
     AWAIT(tg_load_acquire_u32(&n.count) == IN_ORDER);
+    gate_open(&s.gate);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0); /* and the last note is written */
     for (uint32_t i = 0; i < IN_ORDER; i++)
         CHECK_EQ(n.note[i] & 0xFFFFu, i);
-    gate_open(&s.gate);
     tg_attached_detach(a);
     serve_end(&s);
     free(n.note);

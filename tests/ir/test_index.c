@@ -169,6 +169,53 @@ static void e11_flat(void)
     CHECK(scan > 50 * large);
 }
 
+/* A ring whose items are published again as soon as they are done: every level is overtaken by at most 19
+ * claims and one for each other lane (E3), the tenants of a level share it (E4), and each slot has its turn
+ * among its own. */
+static void e3_e4_under_a_flood(void)
+{
+    enum { SLOTS = 40, TENANTS = 3, LANES = 2, CLAIMS = 6000 };
+    uint32_t last[TG_PRIORITY_LEVELS] = {0}, worst = 0, claims = 0, of_slot[SLOTS] = {0},
+             of_tenant[5][TENANTS] = {{0}};
+    uint32_t claimed[SLOTS] = {0};
+    queue_init(&q, SLOTS);
+    for (uint32_t i = 0; i < SLOTS; i++)
+        PUBLISH(&q, i, i / 5 % TENANTS, i % 5, TG_OP_NOP, 0);
+    index_init();
+    struct tg_ir_machine *m = machine_of(&ir, kernel_of(0, TG_IR_INDEXED, NULL), &q, LANES);
+    while (claims < CLAIMS) {
+        CHECK_EQ(tg_ir_machine_step(m, below(LANES)), 1);
+        for (uint32_t i = 0; i < SLOTS; i++) {
+            uint32_t level = q.ring[i].priority;
+            if (q.ring[i].status == TG_SLOT_CLAIMED && !claimed[i]) {
+                claimed[i] = 1;
+                claims++;
+                of_slot[i]++;
+                of_tenant[level][q.ring[i].tenant]++;
+                /* Claims of others since this level had one. */
+                uint32_t overtaken = claims - last[level] - 1;
+                worst = overtaken > worst ? overtaken : worst;
+                last[level] = claims;
+            } else if (q.ring[i].status == TG_SLOT_DONE) {
+                claimed[i] = 0;
+                PUBLISH(&q, i, i / 5 % TENANTS, level, TG_OP_NOP, 0);
+                CHECK_EQ(tg_ir_index_publish(&index_of_q, i), 0);
+            }
+        }
+    }
+    tg_ir_machine_close(m);
+    fprintf(stderr, "  overtaken by at most %u\n", worst);
+    CHECK(worst <= TG_STARVATION_THRESHOLD + TG_PRIORITY_LEVELS - 2 + LANES);
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        for (uint32_t t = 1; t < TENANTS; t++) {
+            int apart = (int)of_tenant[l][t] - (int)of_tenant[l][0];
+            CHECK(apart <= 2 * 64 && apart >= -2 * 64);
+        }
+    for (uint32_t i = 0; i < SLOTS; i++)
+        for (uint32_t k = i + 15; k < SLOTS; k += 15) /* slots of one level and tenant */
+            CHECK(of_slot[i] <= 2 * of_slot[k] + 8 && of_slot[k] <= 2 * of_slot[i] + 8);
+}
+
 /* ---- Every schedule ---- */
 
 static struct tg_ir_explored found;
@@ -369,6 +416,7 @@ int main(void)
 {
     RUN(leaves_what_the_scan_leaves);
     RUN(e11_flat);
+    RUN(e3_e4_under_a_flood);
     RUN(e1_nothing_is_lost);
     RUN(e1_published_anew);
     RUN(e5_fences_are_woken);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the validator refuses, with which code and at which path; and that the parts of the worker are
  * programs. */
-#include <tidegate/ir.h>
+#include <tidegate/lower.h>
 
 #include <errno.h>
 
@@ -346,6 +346,21 @@ static void damaged_arenas(void)
                 ((unsigned char *)memory)[n * 44 + k] = (unsigned char)value;
                 (void)tg_ir_validate(&ir, root, 0, &error);
             }
+    /* A handle that the node does not use is followed by nobody: operand b of a load. */
+    start();
+    struct tg_ir_node load = tg_ir_atomic_load(&ir, "x", "observable", tg_ir_u32(&ir, 0), TG_IR_ACQUIRE);
+    for (uint32_t k = 0; k < 44; k += 4)
+        for (uint32_t value = 0; value < 5; value++) {
+            unsigned char kept[44], *at = (unsigned char *)memory + load.id * 44;
+            memcpy(kept, at, 44);
+            memcpy(at + k, &value, 4);
+            if (tg_ir_validate(&ir, load, 0, &error) == 0) {
+                char *text;
+                CHECK_EQ(tg_ir_lower(&ir, load, NULL, &text, &(size_t){0}, &error), 0);
+                free(text);
+            }
+            memcpy(at, kept, 44);
+        }
     start();
     struct tg_ir_node inner = block("inner", tg_ir_pause(&ir), tg_ir_pause(&ir));
     struct tg_ir_node outer = tg_ir_forever(&ir, inner);
