@@ -36,7 +36,7 @@
 #define TG_INBOX 256u
 #define TG_PASS 64u
 #define TG_BACK 128u
-#define TG_RUN_PARTS 4u /* of 32 lines each: a long look is of 128 lines of one level */
+#define TG_RUN_PARTS 6u /* of 32 lines each: a long look is of 192 lines of one level */
 #define TG_PART_LOADS 4u
 
 enum tg_role { TG_DECIDER, TG_POLLER, TG_ENDER, TG_ROLES };

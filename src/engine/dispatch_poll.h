@@ -5,7 +5,7 @@
  *
  * A look reads the next line of every level and of the command ring, and two more of the level that had lines
  * last (warm), with one 512-byte read, and waits for it; a look while some level is hot, that is has lines
- * again and again, also 128 lines of one hot level in turn. One look is under way at a time: with
+ * again and again, also 192 lines of one hot level in turn. One look is under way at a time: with
  * three of them each took 3.2 us on an H200 instead of 1.3, because the warp's short waits became waits for
  * all that it had under way.
  */
@@ -280,9 +280,10 @@ TG_DEVICE uint32_t tg_take_heads(struct tg_warp w, struct tg_poll *o, const stru
     return tg_bits(rings) + extras;
 }
 
-/* Takes in 32 of the lines of a look at many of one level. Returns how many; *ret_end: an end was seen. */
-TG_DEVICE uint32_t tg_take_part(struct tg_warp w, struct tg_seen *v, uint32_t from,
-                                const struct tg_quarter run[TG_PART_LOADS], bool *ret_end)
+/* Takes in 32 of the lines of a look at many of one level, the first at position FROM; the inbox has room for
+ * so many behind FILED. Returns how many; *ret_end: an end was seen. */
+TG_DEVICE uint32_t tg_take_part(struct tg_warp w, uint32_t level, uint32_t from, uint32_t room,
+                                const struct tg_quarter run[TG_PART_LOADS], uint32_t *filed, bool *ret_end)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
@@ -290,8 +291,8 @@ TG_DEVICE uint32_t tg_take_part(struct tg_warp w, struct tg_seen *v, uint32_t fr
     TG_UNROLL
     for (uint32_t j = 0; j < TG_PART_LOADS; j++)
         tg_stage_put(&s->run, w, 8 * j + (w.lane >> 2), &run[j]);
-    uint32_t room = TG_INBOX - (s->filed[v->level] - tg_heard(w, &s->taken[v->level])); /* B4; and a sync */
-    bool ok = tg_stage_take(&s->run, w.lane, tg_line_lap(from + w.lane, p->line_shift[v->level]), line);
+    tg_warp_sync();
+    bool ok = tg_stage_take(&s->run, w.lane, tg_line_lap(from + w.lane, p->line_shift[level]), line);
     uint32_t gaps = ~tg_warp_ballot(ok);
     uint32_t lines = gaps ? tg_levels_first(gaps) : TG_LANES;
     *ret_end = lines < TG_LANES;
@@ -301,36 +302,40 @@ TG_DEVICE uint32_t tg_take_part(struct tg_warp w, struct tg_seen *v, uint32_t fr
     }
     bool valid = w.lane < lines && tg_line_valid(p, line);
     uint32_t valids = tg_warp_ballot(valid);
-    uint32_t filed = s->filed[v->level];
     uint64_t cell = 0;
     if (valid) {
-        cell = tg_keep_item(p, v->level, line);
-        s->inbox[v->level][(filed + tg_rank(w, valids)) & (TG_INBOX - 1u)] = cell;
+        cell = tg_keep_item(p, level, line);
+        s->inbox[level][(*filed + tg_rank(w, valids)) & (TG_INBOX - 1u)] = cell;
     }
     bool lined = tg_warp_ballot(valid && tg_has_line(cell)) != 0;
+    *filed += tg_bits(valids);
     tg_warp_sync();
-    if (w.lane == 0) {
-        s->position[v->level] += lines;
-        if (lined)
-            tg_block_store_release_u32(&s->filed[v->level], filed + tg_bits(valids)); /* B1 */
-        else
-            tg_block_store_behind_u32(&s->filed[v->level], filed + tg_bits(valids)); /* B1 */
-    }
-    tg_warp_sync();
+    if (w.lane == 0 && lined)
+        tg_block_store_release_u32(&s->filed[level], *filed); /* B1 */
+    else if (w.lane == 0)
+        tg_block_store_behind_u32(&s->filed[level], *filed); /* B1 */
     return lines;
 }
 
 TG_DEVICE uint32_t tg_take_run(struct tg_warp w, struct tg_poll *o, struct tg_seen *v)
 {
-    uint32_t bit = 1u << v->level;
+    struct tg_shared *s = tg_state();
+    uint32_t level = v->level;
+    uint32_t bit = 1u << level;
     uint32_t lines = 0;
     bool end = false;
-    if (tg_heard(w, &tg_state()->grant)) /* H5 */
+    if (tg_heard(w, &s->grant)) /* H5 */
         tg_give_over(w);
+    uint32_t filed = s->filed[level];
+    uint32_t room = TG_INBOX - (filed - tg_heard(w, &s->taken[level])); /* B4 */
     TG_UNROLL
     for (uint32_t k = 0; k < TG_RUN_PARTS; k++)
         if (lines == TG_LANES * k && !end)
-            lines += tg_take_part(w, v, v->from + lines, v->run[k], &end);
+            lines += tg_take_part(w, level, v->from + lines, room - lines, v->run[k], &filed, &end);
+    tg_warp_sync();
+    if (w.lane == 0)
+        s->position[level] += lines;
+    tg_warp_sync();
     o->more = end ? o->more & ~bit : o->more | bit;
     if (end && lines == 0) {
         o->hot &= ~bit;
