@@ -51,7 +51,7 @@ static void read_name(const char *path, char ret[TG_STORE_UUID_BYTES])
 {
     char text[TG_STORE_UUID_BYTES + 1] = "";
     ret[0] = '\0';
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return;
     ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -69,7 +69,8 @@ static int write_name(const char *state_dir, const char *path, const char *uuid)
     int err = name_path(state_dir, ".new", fresh, sizeof(fresh));
     if (err)
         return err;
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    (void)unlink(fresh); /* of one that was killed, or whatever it is */
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
     if (write(fd, uuid, UUID_LENGTH) != (ssize_t)UUID_LENGTH || fdatasync(fd) != 0)

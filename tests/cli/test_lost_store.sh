@@ -182,11 +182,32 @@ s10_a_mark_with_a_number_that_nobody_gave() {
   done
 }
 
+# A pipe where a file should be has no other end: nobody waits for one.
+pipes_in_place_of_files() {
+  local name pid
+  for name in store.uuid store.uuid.new words words.old broker.log; do
+    exits 0 "$TG" status
+    pid=$(broker_pid)
+    kill -KILL "$pid"
+    until_true 5 ended "$pid" || fail "the broker does not die"
+    if [ $name = store.uuid.new ]; then rm -f "$XDG_STATE_HOME/tidegate/store.uuid"; fi
+    if [ $name = words.old ]; then truncate -s 70000 "$XDG_STATE_HOME/tidegate/words"; fi
+    rm -f "$XDG_STATE_HOME/tidegate/$name"
+    mkfifo "$XDG_STATE_HOME/tidegate/$name"
+    exits 0 "$TG" run -q -m 10 -- true
+    exits 0 "$TG" run -q -m 10 -- true
+    "$TG" wait "$("$TG" history --json --limit 1 | sed -n 's/.*"ticket":\([0-9]*\).*/\1/p')"
+    exits 0 "$TG" status
+    rm -f "$XDG_STATE_HOME/tidegate/$name"
+  done
+}
+
 row u7_a8_a_running_command_keeps_its_slot_when_the_store_is_zeroed
 row a6_a4_what_it_starts_and_leaves_behind_still_belongs_to_it
 [ -x "$BUILD/tidegate-broker-armed" ] && row a8_killed_in_the_middle_it_is_found_again
 row a_store_that_was_removed_is_the_same
 row u7_a8_a_wait_admit_holder_keeps_what_it_holds
 row s10_a_mark_with_a_number_that_nobody_gave
+row pipes_in_place_of_files
 row marks_of_other_stores_do_not_count
 exit 0
