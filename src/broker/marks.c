@@ -37,7 +37,6 @@
 #include "machine/mark.h"
 #include "proto/fields.h"
 
-#define LEAP (UINT64_C(1) << 20) /* more tickets than were ever given after the newest that still runs */
 #define UUID_LENGTH (TG_STORE_UUID_BYTES - 1)
 
 static int name_path(const char *state_dir, const char *suffix, char *ret, size_t size)
@@ -173,7 +172,7 @@ static int adopt_one(struct tg_broker *b, const struct tg_marked *m, const struc
  * left. Of a store that was lost nobody knows how far it came, but half of all numbers it never gave. */
 static uint64_t first_not_given(const struct tg_broker *b, bool lost)
 {
-    return lost ? (uint64_t)TG_STORE_ID_MAX / 2 : tg_sat_add_u64(tg_store_next_id(b->store), LEAP);
+    return lost ? (uint64_t)TG_STORE_ID_MAX / 2 : tg_sat_add_u64(tg_store_next_id(b->store), TG_STORE_LEAP);
 }
 
 /* Whether a mark is of a ticket that this broker should know of; former "": of any store; numbers from beyond
@@ -216,7 +215,7 @@ static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t
     if (err || !name)
         return err;
     tg_fault_point("marks.taken");
-    err = tg_store_continue(b->store, name, tg_sat_add_u64(last, LEAP));
+    err = tg_store_continue(b->store, name, tg_sat_add_u64(last, TG_STORE_LEAP));
     b->next_id = tg_store_next_id(b->store);
     tg_fault_point("marks.named");
     return err;
