@@ -60,9 +60,16 @@ static int show(uint64_t ticket, const json_t *reply)
     char list[400] = "";
     size_t used = 0, i;
     json_t *pid;
-    if (json_array_size(survivors) == 0) {
+    const char *state = json_string_value(json_object_get(reply, "state"));
+    if (state && strcmp(state, "DONE") == 0) {
         printf("ticket %" PRIu64 " is cancelled\n", ticket);
         return tg_flushed(verb, TG_EXIT_OK);
+    }
+    if (json_array_size(survivors) == 0) { /* whoever it saw had been followed by another */
+        tg_complain(verb,
+                    "ticket %" PRIu64 " is not ended: its processes start others faster than they are killed",
+                    ticket);
+        return TG_EXIT_FAILED;
     }
     json_array_foreach(survivors, i, pid)
     {

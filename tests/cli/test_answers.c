@@ -139,6 +139,34 @@ static void r7_refusals_have_their_codes(void)
     }
 }
 
+/* L17: a broker that gives up has found who survives, or nobody: those it saw had been followed by others.
+ * Only DONE says that nobody is left. */
+static void l17_what_is_not_done_is_not_cancelled(void)
+{
+    static const struct {
+        const char *answer;
+        int code;
+    } cases[] = {
+        {"{\"ok\":true,\"state\":\"DONE\"}", 0},
+        {"{\"ok\":true,\"state\":\"HOLD\",\"survivors\":[12]}", 125},
+        {"{\"ok\":true,\"state\":\"HOLD\",\"survivors\":[]}", 125},
+        {"{\"ok\":true}", 125},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t b[512];
+        size_t n;
+        frame(b, &n, 1, cases[i].answer);
+        int fd = listen_at_the_place();
+        pid_t pid = serve(fd, b, n, true);
+        CLI(&r, CLI_PATIENCE_MS, "cancel", "1");
+        CHECK_EXIT(&r, cases[i].code);
+        CHECK_EQ(r.out_len > 0, cases[i].code == 0);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        close(fd);
+    }
+}
+
 static void w16_control_bytes_of_an_answer_do_not_reach_the_terminal(void)
 {
     uint8_t b[512];
@@ -165,6 +193,7 @@ int main(void)
     RUN(u11_garbage_is_no_grant);
     RUN(r7_a_half_made_grant_is_no_grant);
     RUN(r7_refusals_have_their_codes);
+    RUN(l17_what_is_not_done_is_not_cancelled);
     RUN(w16_control_bytes_of_an_answer_do_not_reach_the_terminal);
     RUN(ticket_env_form_is_checked);
     return 0;
