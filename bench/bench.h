@@ -56,4 +56,15 @@ static inline uint64_t bench_quantile(const uint64_t *sorted, size_t n, double q
     return n == 0 ? 0 : sorted[(size_t)(q * (double)(n - 1))];
 }
 
+/* The mean of a sorted sample without its largest tenth, which is what a machine that does other things did
+ * to it. */
+static inline double bench_trimmed_mean(const uint64_t *sorted, size_t n)
+{
+    double sum = 0;
+    size_t kept = n - n / 10;
+    for (size_t i = 0; i < kept; i++)
+        sum += (double)sorted[i];
+    return kept == 0 ? 0 : sum / (double)kept;
+}
+
 #endif

@@ -20,6 +20,7 @@
 #include "base/parse.h"
 #include "bench.h"
 #include "broker/harness.h"
+#include "guard.h"
 
 enum { MAX_ROUNDS = 2000, MAX_WAITERS = 12000 };
 
@@ -166,7 +167,9 @@ int main(int argc, char **argv)
     }
     struct place p;
     struct client c;
+    bench_guard();
     place_make(&p);
+    bench_guard_place(p.dir);
     place_ready(&p, 1);
     double floor = floor_us(rounds);
     bench_print("broker", "floor_p50", floor, "us", 0);

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "bench.h"
+#include "guard.h"
 
 extern char **environ;
 
@@ -107,6 +108,7 @@ static void setup(unsigned files)
     if (!mkdtemp(place) || setenv("XDG_RUNTIME_DIR", place, 1) || setenv("XDG_STATE_HOME", place, 1) ||
         unsetenv("TIDEGATE_TICKET") || unsetenv("MAKEFLAGS"))
         die(place);
+    bench_guard_place(place);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     snprintf(jobs, sizeof(jobs), "-j%ld", cores);
     snprintf(all, sizeof(all), "-j%ld", cores * 8);
@@ -131,6 +133,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_build [FILES 1..10000 [ROUNDS 1..%d [gates]]]\n", MAX_ROUNDS);
         return 2;
     }
+    bench_guard();
     setup((unsigned)files);
     snprintf(under, sizeof(under), "UNDER=%s run -q -m 100 --", tidegate);
     bool gates = argc > 3 && strcmp(argv[3], "gates") == 0;

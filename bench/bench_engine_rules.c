@@ -6,6 +6,7 @@
  * or the smaller case, ratio what was reached of it. Usage: bench_engine_rules [scale], 1.0 takes about 10 s.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -132,6 +133,48 @@ static double critical_p99(struct tg_engine *e, uint64_t *sample, uint64_t n)
     return (double)bench_quantile(sample, n, 0.99);
 }
 
+/* The least that could be done: a thread that burns bodies and looks at one word after each. What the machine
+ * takes from either thread for itself lengthens this as it does the engine's. */
+static struct {
+    _Alignas(128) uint64_t asked;
+    _Alignas(128) uint64_t answered;
+    uint32_t stop;
+} bare;
+
+static void *bare_worker(void *unused)
+{
+    (void)unused;
+    bench_pin(1);
+    while (!tg_load_relaxed_u32(&bare.stop)) {
+        for (uint64_t end = tg_clock_mono_ns() + BODY_NS; tg_clock_mono_ns() < end;)
+            ;
+        tg_store_release_u64(&bare.answered, tg_load_acquire_u64(&bare.asked));
+    }
+    return NULL;
+}
+
+static double bare_p99(uint64_t *sample, uint64_t n)
+{
+    pthread_t thread;
+    uint64_t gap = 1;
+    tg_store_relaxed_u32(&bare.stop, 0);
+    must(pthread_create(&thread, NULL, bare_worker, NULL));
+    for (uint64_t i = 0; i < n; i++) {
+        gap = gap * UINT64_C(6364136223846793005) + 1;
+        for (uint64_t end = tg_clock_mono_ns() + gap % 8192; tg_clock_mono_ns() < end;)
+            tg_cpu_relax();
+        uint64_t start = tg_clock_mono_ns(), mine = tg_load_relaxed_u64(&bare.asked) + 1;
+        tg_store_release_u64(&bare.asked, mine);
+        while (tg_load_acquire_u64(&bare.answered) != mine)
+            tg_cpu_relax();
+        sample[i] = tg_clock_mono_ns() - start;
+    }
+    tg_store_relaxed_u32(&bare.stop, 1);
+    pthread_join(thread, NULL);
+    bench_sort(sample, n);
+    return (double)bench_quantile(sample, n, 0.99);
+}
+
 static void flood(uint64_t *sample, uint64_t n)
 {
     struct tg_engine *e = open_engine(4096, 1, 1000);
@@ -144,10 +187,12 @@ static void flood(uint64_t *sample, uint64_t n)
     double p50 = (double)bench_quantile(sample, n, 0.5);
     tg_store_relaxed_u32(&flooding, 0);
     must(tg_engine_close(e, LIMIT, NULL));
+    double floor = bare_p99(sample, n);
     bench_print(BENCH, "critical_p99_idle", idle, "ns", 0);
     bench_print(BENCH, "critical_p50_under_low_flood", p50, "ns", BODY_NS);
     bench_print(BENCH, "critical_p99_under_low_flood_to_body_plus_2_idle_p99", busy, "ns",
                 BODY_NS + 2 * idle);
+    bench_print(BENCH, "critical_p99_under_low_flood_to_a_bare_word", busy, "ns", floor);
 }
 
 /* ---- Overtaking and fairness --------------------------------------------------------------------------- */

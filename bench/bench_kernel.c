@@ -26,6 +26,7 @@
 #define BATCH 1000u
 #define WARM 10u /* rounds of a drain that are not counted: pages are touched for the first time */
 #define LOOP_SLOTS 1024u
+#define LARGE_SLOTS 65536u /* for the loop with an index */
 
 static double scale = 1.0;
 static uint64_t arena[1 << 18];
@@ -78,7 +79,8 @@ static int add_handler(void *context, struct tg_op *op)
     return tg_engine_observable_add(op->engine, op->args[1], op->args[0], NULL);
 }
 
-static struct tg_kernel *kernel(uint32_t flags, double *ret_ms)
+static struct tg_kernel *kernel_of(uint32_t slots, uint32_t loop, uint32_t flags, double *ret_ms,
+                                   uint32_t *ret_index)
 {
     static char why[TG_COMPILE_WHY_BYTES];
     struct tg_ir ir;
@@ -87,25 +89,32 @@ static struct tg_kernel *kernel(uint32_t flags, double *ret_ms)
     tg_ir_init(&ir, arena, sizeof(arena));
     struct tg_ir_opcode opcode = {OP_USER, add_body(&ir)};
     struct tg_ir_kernel o = {
-        .slots = LOOP_SLOTS, .flags = TG_IR_UNTIL_IDLE, .opcodes = &opcode, .opcode_count = 1};
+        .slots = slots, .flags = TG_IR_UNTIL_IDLE | loop, .opcodes = &opcode, .opcode_count = 1};
     struct tg_compile_options co = {.size = sizeof(co), .flags = flags};
     int r = tg_engine_compile(&ir, &o, &co, &k, why, sizeof(why));
     if (r)
         fprintf(stderr, "%s\n", why);
     must(r, "tg_engine_compile");
     *ret_ms = (double)(tg_clock_mono_ns() - start) / 1e6;
+    if (ret_index)
+        *ret_index = (uint32_t)tg_ir_buffer_find(&ir, TG_IR_INDEX_BUFFER);
     return k;
 }
 
+static struct tg_kernel *kernel(uint32_t flags, double *ret_ms)
+{
+    return kernel_of(LOOP_SLOTS, 0, flags, ret_ms, NULL);
+}
+
 /* The whole kernel with its built-in opcodes: nodes, check, text. */
-static double build_and_lower_ms(uint32_t language, size_t *ret_bytes)
+static double build_and_lower_ms(uint32_t language, uint32_t flags, size_t *ret_bytes)
 {
     struct tg_ir ir;
     struct tg_ir_error error;
     char *text;
     uint64_t start = tg_clock_mono_ns();
     tg_ir_init(&ir, arena, sizeof(arena));
-    struct tg_ir_kernel o = {.slots = 4096};
+    struct tg_ir_kernel o = {.slots = 4096, .flags = flags};
     struct tg_ir_lower_options lo = {.language = language};
     must(tg_ir_lower(&ir, tg_ir_kernel(&ir, &o), &lo, &text, ret_bytes, &error), "tg_ir_lower");
     double ms = (double)(tg_clock_mono_ns() - start) / 1e6;
@@ -115,15 +124,17 @@ static double build_and_lower_ms(uint32_t language, size_t *ret_bytes)
 
 static void building(void)
 {
-    double c[ROUNDS], cuda[ROUNDS], compile[ROUNDS];
+    double c[ROUNDS], cuda[ROUNDS], indexed[ROUNDS], compile[ROUNDS];
     size_t bytes;
     for (int i = 0; i < ROUNDS; i++) {
-        c[i] = build_and_lower_ms(TG_IR_C11, &bytes);
-        cuda[i] = build_and_lower_ms(TG_IR_CUDA_C, &bytes);
+        indexed[i] = build_and_lower_ms(TG_IR_C11, TG_IR_INDEXED, &bytes);
+        c[i] = build_and_lower_ms(TG_IR_C11, 0, &bytes);
+        cuda[i] = build_and_lower_ms(TG_IR_CUDA_C, 0, &bytes);
         must(tg_kernel_close(kernel(TG_COMPILE_NO_FALLBACK, &compile[i])), "tg_kernel_close");
     }
     bench_print(BENCH, "build_check_lower_c", median(c), "ms", 0);
     bench_print(BENCH, "build_check_lower_cuda", median(cuda), "ms", 0);
+    bench_print(BENCH, "build_check_lower_c_indexed", median(indexed), "ms", 0);
     bench_print(BENCH, "text", (double)bytes, "bytes", 0);
     bench_print(BENCH, "tg_engine_compile", median(compile), "ms", 0);
 }
@@ -248,18 +259,19 @@ static void bodies(struct tg_kernel *k, struct tg_kernel *slow, uint32_t opcode,
 /* ---- The loop alone --------------------------------------------------------------------------------------
  */
 
-static _Alignas(64) uint32_t ring[LOOP_SLOTS * TG_SLOT_WORDS];
+static _Alignas(64) uint32_t ring[LARGE_SLOTS * TG_SLOT_WORDS];
 static uint32_t control[TG_CONTROL_MIN_WORDS + 256];
 
-static void fill_ring(void)
+static void fill_ring(uint32_t step)
 {
     size_t bytes;
     must(tg_encode_control(false, 29, 256, control, sizeof(control), &bytes), "tg_encode_control");
     memset(ring, 0, sizeof(ring));
-    for (uint32_t s = 0; s < LOOP_SLOTS; s++) {
+    for (uint32_t i = 0; i < LOOP_SLOTS; i++) {
+        uint32_t s = i * step;
         ring[s * TG_SLOT_WORDS] = TG_SLOT_PUBLISHED;
-        ring[s * TG_SLOT_WORDS + TG_SLOT_TENANT_WORD] = s % 29;
-        ring[s * TG_SLOT_WORDS + TG_SLOT_PRIORITY_WORD] = s % 5;
+        ring[s * TG_SLOT_WORDS + TG_SLOT_TENANT_WORD] = i % 29;
+        ring[s * TG_SLOT_WORDS + TG_SLOT_PRIORITY_WORD] = i % 5;
     }
 }
 
@@ -271,8 +283,30 @@ static double loop_ns(struct tg_kernel *k)
     env.count[TG_IR_RING] = LOOP_SLOTS * TG_SLOT_WORDS;
     env.words[TG_IR_CONTROL] = control;
     env.count[TG_IR_CONTROL] = sizeof(control) / TG_WORD_BYTES;
-    fill_ring();
+    fill_ring(1);
     double start = cpu_ns();
+    must(tg_kernel_lane(k, &env, &value), "tg_kernel_lane");
+    double ns = (cpu_ns() - start) / LOOP_SLOTS;
+    must(control[TG_CONTROL_DONE_COUNT] != LOOP_SLOTS, "the loop left items");
+    return ns;
+}
+
+/* As many items, spread over a ring of slots, found by an index: marking them counts too. */
+static double indexed_ns(struct tg_kernel *k, uint32_t slots, uint32_t buffer, uint32_t *words)
+{
+    struct tg_kernel_env env = {.size = sizeof(env), .lanes = 1, .groups = 1};
+    const struct tg_ir_index x = {words, (const struct tg_slot *)(const void *)ring, slots};
+    uint32_t value, step = slots / LOOP_SLOTS;
+    env.words[TG_IR_RING] = ring;
+    env.count[TG_IR_RING] = slots * TG_SLOT_WORDS;
+    env.words[TG_IR_CONTROL] = control;
+    env.count[TG_IR_CONTROL] = sizeof(control) / TG_WORD_BYTES;
+    env.words[buffer] = words;
+    env.count[buffer] = (uint32_t)tg_ir_index_words(slots);
+    fill_ring(step);
+    double start = cpu_ns();
+    for (uint32_t s = 0; s < LOOP_SLOTS; s++)
+        must(tg_ir_index_publish(&x, s * step), "tg_ir_index_publish");
     must(tg_kernel_lane(k, &env, &value), "tg_kernel_lane");
     double ns = (cpu_ns() - start) / LOOP_SLOTS;
     must(control[TG_CONTROL_DONE_COUNT] != LOOP_SLOTS, "the loop left items");
@@ -285,10 +319,10 @@ static double scan_ns(void)
     struct tg_engine_options o;
     struct tg_engine *e;
     struct timespec ts;
-    fill_ring();
+    fill_ring(1);
     tg_engine_options_init(&o);
     o.ring = ring;
-    o.ring_bytes = sizeof(ring);
+    o.ring_bytes = LOOP_SLOTS * TG_SLOT_BYTES;
     o.control = control;
     o.control_bytes = sizeof(control);
     o.workers = 1;
@@ -321,6 +355,31 @@ static void loops(struct tg_kernel *k)
     print_ratio("loop_1024_slots_compiled_to_scanning_engine", compiled, own, "ns/item");
 }
 
+static void indexed_loops(struct tg_kernel *k)
+{
+    static const uint32_t slots[2] = {LOOP_SLOTS, LARGE_SLOTS};
+    double scan[ROUNDS], indexed[2][ROUNDS], ms;
+    struct tg_kernel *kernels[2];
+    uint32_t buffer[2], *words[2];
+    for (int n = 0; n < 2; n++) {
+        kernels[n] = kernel_of(slots[n], TG_IR_INDEXED, TG_COMPILE_NO_FALLBACK, &ms, &buffer[n]);
+        words[n] = calloc(tg_ir_index_words(slots[n]), sizeof(uint32_t));
+        must(!words[n], "memory");
+        indexed_ns(kernels[n], slots[n], buffer[n], words[n]); /* pages are touched for the first time */
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        scan[i] = loop_ns(k);
+        for (int n = 0; n < 2; n++)
+            indexed[n][i] = indexed_ns(kernels[n], slots[n], buffer[n], words[n]);
+    }
+    print_ratio("loop_1024_slots_indexed_to_scanning", indexed[0], scan, "ns/item");
+    print_ratio("loop_indexed_65536_slots_to_1024", indexed[1], indexed[0], "ns/item");
+    for (int n = 0; n < 2; n++) {
+        must(tg_kernel_close(kernels[n]), "tg_kernel_close");
+        free(words[n]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     double ms;
@@ -334,6 +393,7 @@ int main(int argc, char **argv)
     bodies(k, slow, TG_OP_ATOMIC_ADD, "atomic_add");
     bodies(k, slow, OP_USER, "user_opcode");
     loops(k);
+    indexed_loops(k);
     must(tg_kernel_close(k), "tg_kernel_close");
     must(tg_kernel_close(slow), "tg_kernel_close");
     return 0;

@@ -5,12 +5,10 @@
  *              that sleeps on a futex, is waked by A's last act and calls posix_spawn
  *   serial     posix_spawn and waitpid of "/bin/true" through each wrapper; the floor is none at all
  *   1000 jobs  of "/bin/true", one at a time, eight asked for at once, per job
- * and, with WAITERS, tidegate alone beside so many that wait: how long a thousand more take to be queued, the
- * memory of each, the processor time of all of them while nothing happens, the hand-off.
- * With CONNECTIONS the crowd is so many tickets of few processes, each over a connection of its own as
- * tg_launch_request makes it: a machine that cannot have so many processes has a hand-off beside a crowd too.
- * Contenders take turns (in serial after each command), so that the machine's drift meets all alike. Each has
- * a private place; all is stopped at the end. bench_launch [ROUNDS [WAITERS [CONNECTIONS]]]
+ * and, with WAITERS, tidegate alone beside so many that wait: a thousand more queued, the memory of each, the
+ * processor time while nothing happens, the hand-off. With CONNECTIONS the crowd is so many tickets of few
+ * processes. `bench_launch pair [ROUNDS]`: the first two alone, and of the others flock. Contenders take
+ * turns, in serial after ten commands, so that the machine's drift meets all alike. Each has a private place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +18,7 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,6 +30,7 @@
 #include "bench.h"
 #include "client/client.h"
 #include "client/tool.h"
+#include "guard.h"
 #include "tidegate/launch.h"
 #include "machine/root.h"
 
@@ -243,6 +243,7 @@ static void setup(void)
     if (!mkdtemp(place) || setenv("HOME", place, 1) || setenv("XDG_RUNTIME_DIR", place, 1) ||
         unsetenv("TIDEGATE_TICKET"))
         die(place);
+    bench_guard_place(place);
     snprintf(page_path, sizeof(page_path), "%s/page", place);
     snprintf(lock_path, sizeof(lock_path), "%s/lock", place);
     /* Two folders, as in a home: the broker watches that of its socket. */
@@ -275,7 +276,7 @@ static struct contender contenders[] = {
     {.name = "sem --fg", .wrap = {"/usr/bin/sem", "--will-cite", "--fg", "-j1"}, .slow = 25},
     {.name = "sh -c", .wrap = {"/bin/sh", "-c", "\"$0\"; exit $?"}, .no_handoff = true},
 };
-enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), BLOCK = 50, JOBS = 1000 };
+enum { CONTENDERS = sizeof(contenders) / sizeof(contenders[0]), BLOCK = 50, TENS = 10, JOBS = 1000 };
 
 static void print_quantile(struct contender *c, const char *what, uint64_t *samples, unsigned n, double q,
                            double floor)
@@ -310,11 +311,14 @@ static void block_of_handoffs(struct contender *c, struct job *page)
     c->handoffs += n;
 }
 
-static void one_serial(struct contender *c, unsigned round)
+/* Ten of one after the other, so that each but the first follows one of its own, and bears what that leaves
+ * to be done; to and fro, since on a busy machine it matters who follows whom. */
+static void ten_serials(struct contender *c, unsigned round)
 {
-    if (c->absent || (c->slow && round % c->slow != 0))
-        return;
-    measure_serial(c, c->serial + c->serials++);
+    for (unsigned i = round; i < round + TENS && !c->absent; i++) {
+        if (!c->slow || i % c->slow == 0)
+            measure_serial(c, c->serial + c->serials++);
+    }
 }
 
 /* ---- the crowd */
@@ -419,6 +423,7 @@ static _Noreturn void waiting_main(const char *count)
 {
     struct tg_launch *launch;
     struct tg_launch_options o = TG_LAUNCH_OPTIONS;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     o.prio = 0;
     o.est_mb = 10;
     if (tg_launch_open(true, &launch) != 0)
@@ -514,17 +519,27 @@ static void measure_crowd(struct job *page, unsigned n, unsigned rounds)
     tg_client_done(&client);
 }
 
-static void measure_all(struct job *page, unsigned rounds)
+static void report_pair(void)
+{
+    struct contender *ours = &contenders[1], *flock = &contenders[2];
+    bench_print("launch", "serial tidegate run to flock, p50",
+                (double)bench_quantile(ours->serial, ours->serials, 0.5) / 1000, "us",
+                (double)bench_quantile(flock->serial, flock->serials, 0.5) / 1000);
+    bench_print("launch", "serial tidegate run to flock, mean of the quickest nine tenths",
+                bench_trimmed_mean(ours->serial, ours->serials) / 1000, "us",
+                bench_trimmed_mean(flock->serial, flock->serials) / 1000);
+}
+
+static void measure_all(struct job *page, unsigned rounds, bool pair)
 {
     for (unsigned done = 0; done < rounds; done += BLOCK) {
         for (size_t i = 0; i < CONTENDERS; i++)
             block_of_handoffs(&contenders[i], page);
-        for (unsigned round = 0; round < BLOCK; round++) {
+        for (unsigned round = 0; round < BLOCK; round += TENS)
             for (size_t i = 0; i < CONTENDERS; i++)
-                one_serial(&contenders[i], round);
-        }
+                ten_serials(&contenders[round / TENS % 2 ? CONTENDERS - 1 - i : i], round);
     }
-    for (size_t i = 1; i < CONTENDERS; i++) {
+    for (size_t i = 1; i < CONTENDERS && !pair; i++) {
         if (!contenders[i].absent)
             measure_many(&contenders[i], contenders[i].slow ? JOBS / contenders[i].slow : JOBS);
     }
@@ -532,7 +547,9 @@ static void measure_all(struct job *page, unsigned rounds)
     report(true, 0.99);
     report(false, 0.5);
     report(false, 0.99);
-    for (size_t i = 1; i < CONTENDERS; i++) {
+    if (pair)
+        report_pair();
+    for (size_t i = 1; i < CONTENDERS && !pair; i++) {
         char name[80];
         snprintf(name, sizeof(name), "1000 jobs %s, each", contenders[i].name);
         if (!contenders[i].absent)
@@ -542,6 +559,9 @@ static void measure_all(struct job *page, unsigned rounds)
 
 int main(int argc, char **argv)
 {
+    bool pair = argc > 1 && strcmp(argv[1], "pair") == 0;
+    argc -= pair;
+    argv += pair;
     uint64_t rounds = 500, n_waiters = 0, n_connections = 0;
     if (argc == 3 && strcmp(argv[1], "waiting") == 0)
         waiting_main(argv[2]);
@@ -550,20 +570,21 @@ int main(int argc, char **argv)
     if ((argc > 1 && tg_parse_u64(argv[1], 0, MAX_ROUNDS, &rounds)) ||
         (argc > 2 && tg_parse_u64(argv[2], 0, MAX_WAITERS, &n_waiters)) ||
         (argc > 3 && tg_parse_u64(argv[3], 0, MAX_WAITERS, &n_connections))) {
-        fprintf(stderr, "usage: bench_launch [ROUNDS 0..%d [WAITERS 0..%d [CONNECTIONS 0..%d]]]\n",
+        fprintf(stderr, "usage: bench_launch [pair] [ROUNDS 0..%d [WAITERS 0..%d [CONNECTIONS 0..%d]]]\n",
                 MAX_ROUNDS, MAX_WAITERS, MAX_WAITERS);
         return 2;
     }
     rounds = rounds / BLOCK * BLOCK;
     n_waiters = n_waiters / 1000 * 1000;
+    bench_guard();
     setup();
     struct job *page = map_page(page_path);
     for (size_t i = 2; i < CONTENDERS; i++)
-        contenders[i].absent = access(contenders[i].wrap[0], X_OK) != 0;
+        contenders[i].absent = (pair && i > 2) || access(contenders[i].wrap[0], X_OK) != 0;
     if (n_connections > 0)
         measure_connections(page, (unsigned)n_connections, rounds ? (unsigned)rounds : 4 * BLOCK);
     else if (rounds > 0)
-        measure_all(page, (unsigned)rounds);
+        measure_all(page, (unsigned)rounds, pair && !contenders[2].absent);
     if (n_waiters > 0)
         measure_crowd(page, (unsigned)n_waiters, rounds ? (unsigned)rounds : 4 * BLOCK);
     teardown();

@@ -81,6 +81,8 @@ static const char *const words[] = {"x",
                                     "atomic_load",
                                     "atomic_store",
                                     "atomic_exchange",
+                                    "atomic_and",
+                                    "atomic_or",
                                     ";",
                                     "\n",
                                     "\"",
@@ -146,7 +148,7 @@ static struct tg_ir_node build_atomic(struct tg_ir *ir, struct input *in)
     const char *of = take_name(in);
     enum tg_ir_order order = (enum tg_ir_order)(take8(in) % 5);
     struct tg_ir_expr i = take_expression(in);
-    switch (take8(in) % 5) {
+    switch (take8(in) % 7) {
     case 0:
         return tg_ir_atomic_load(ir, result, of, i, order);
     case 1:
@@ -155,6 +157,10 @@ static struct tg_ir_node build_atomic(struct tg_ir *ir, struct input *in)
         return tg_ir_atomic_add(ir, result, of, i, take_expression(in), order);
     case 3:
         return tg_ir_atomic_exchange(ir, result, of, i, take_expression(in), order);
+    case 4:
+        return tg_ir_atomic_and(ir, result, of, i, take_expression(in), order);
+    case 5:
+        return tg_ir_atomic_or(ir, result, of, i, take_expression(in), order);
     default:
         return tg_ir_atomic_cas(ir, result, of, i, take_expression(in), take_expression(in), order);
     }

@@ -104,7 +104,7 @@ int tg_engine_use_kernel(struct tg_engine *engine, struct tg_kernel *kernel,
  * into the kernel of a GPU, and tg_engine_open takes the result as options.kernel. There is no interpreter,
  * and no compiler but NVRTC is asked; cc and timeout_ns are not looked at. What differs from
  * tg_engine_use_kernel:
- * - the built-in opcodes stay the engine's, and a packed slot has built-in operations only;
+ * - the built-in opcodes stay the engine's;
  * - a body that returns TG_IR_WAIT_IO faults (TG_FAULT_HANDLER, detail TG_IR_WAIT_IO);
  * - the places of a lane are those of the grid: lane of 128 in its block, group the worker block;
  * - the kernel is never unrestricted (-ENOTSUP), and tg_kernel_lane refuses it (-EINVAL). */

@@ -18,7 +18,8 @@
  * - Items that one thread submits at one level for one tenant START in the order of their submission; with
  *   several workers they may finish in another order. Between threads that order holds with one worker only:
  *   with more, threads submit by several ways (at most 8, and at most one a worker), served side by side. A
- *   worker turns to a way that has fallen behind after 64 claims of the level and tenant at the latest.
+ *   worker looks at one of the others after 64 claims of the level and tenant, in turn, and serves it when it
+ *   has fallen behind since the look before: at the latest after some 64 claims for each way, twice.
  * - Submitting takes no lock, but a thread that the system stops in the middle of it (a few dozen
  *   instructions) hides what is submitted behind it, by the same way at the same level for the same tenant,
  *   until it goes on: for as long as the system keeps it from its core, so give threads that submit at one
@@ -130,6 +131,10 @@ struct tg_engine_options {
      * stays until close. NULL: the primary context of the device, which is the one that the CUDA runtime
      * uses. */
     void *device_context;
+    /* A device engine: the program of a process that owns the device for this one, see "A process of its own"
+     * below: a path, or a name to look for in $PATH ("tidegate" where it is installed). NULL: the device is
+     * this process's. Read by open only. */
+    const char *device_process;
 };
 
 void tg_engine_options_init(struct tg_engine_options *options);
@@ -142,6 +147,9 @@ void tg_engine_options_init(struct tg_engine_options *options);
  * -EBUSY     a slot of a given ring that is not foreign is neither EMPTY nor DONE; an engine of this process
  *            is open on that GPU (in that context)
  * -ENOTRECOVERABLE a kernel of this process faulted on that GPU before
+ * -EPROTO    device_process is no program that owns a device, or is of another version; -ELOOP: it is this
+ *            very program, which does not call tg_engine_device_main; -EFBIG: RLIMIT_FSIZE is too small for
+ *            it; else what posix_spawn(3) says
  * -EPERM     the kernel is unrestricted and the engine is not (E6)
  * -ENOMEM, -EAGAIN: no memory, no threads */
 int tg_engine_open(const struct tg_engine_options *options, struct tg_engine **ret_engine);
@@ -156,8 +164,13 @@ const char *tg_engine_open_reason(void);
  * the GPU. A handler of tg_engine_register is C and runs on a thread of the host: the device claims its item
  * in turn, when one of `workers` threads (at most 16) is free for it. Opcodes of a device image run on worker
  * warps. What differs from the CPU's workers:
- * - there are no buffers of the caller, no foreign slots, no scan and no serving of other processes
- * (-ENOTSUP);
+ * - there is no scan and no serving of other processes (-ENOTSUP). A ring of the caller's is there for its
+ *   foreign slots alone (-ENOTSUP without any, and these need it): items of tg_engine_submit do not lie in
+ *   it. Its ring, control buffer and log are not the device's: a thread of the host looks at them at least
+ *   every poll_us, publishes there in place of the workers, and tells the device what the host has written;
+ *   so a word of the host's counts from then on, and of a word that both write at once either may stay. A
+ *   pass reads all of the control buffer. A foreign slot is CLAIMED from when it is taken up, at most as many
+ *   of a tenant as it has quota;
  * - a finished item wakes nobody: tg_engine_wait looks for spin_us, then pauses between looks, a sixteenth of
  *   what it has waited, 20 us to 1 ms;
  * - latencies of tg_engine_stats are from the item's arrival on the device to its end there; of a level's
@@ -166,7 +179,8 @@ const char *tg_engine_open_reason(void);
  * the bus;
  * - a DFA table is copied to the device when it is set;
  * - when the device faults, what ran is FAULT with reason TG_FAULT_DEVICE, what did not is handed back, the
- *   engine takes no more work, and the process must close it before it opens another. */
+ *   engine takes no more work, and this process opens no other on that GPU, unless a process of its own owned
+ *   the device. */
 
 /* A body that does not return. A kernel cannot stop one of its warps. With device_body_limit_ms the engine
  * notices, within a quarter more than the limit, that a body is past it, and ends: the items of such bodies
@@ -174,6 +188,26 @@ const char *tg_engine_open_reason(void);
  * back, nothing more is accepted (-ESHUTDOWN). An item that is REQUEUEd begins anew. Close then returns
  * after some seconds; while the body goes on it keeps its multiprocessor, the engine's memory is not freed,
  * and this process opens no other engine there (-EBUSY). */
+
+/* A process of its own. CUDA keeps a fault until the process ends, and cannot stop a body that does not
+ * return. With device_process the device belongs to a child process, and nothing else changes: items go
+ * through memory that both share, handlers run here, and what is said above holds. When the device faults, a
+ * body is past its limit, or the child is killed, close ends the child, and the next open of this process
+ * works. Each such engine has its own child, so several of a process may share a device.
+ * The child is the program device_process, run with the words "engine device"; tidegate is one, and so is
+ * every program of which main begins with
+ *     int code = tg_engine_device_main(argc, argv);
+ *     if (code >= 0)
+ *         return code;
+ * which may then name itself: "/proc/self/exe". It must be of this library's version. It ends with its
+ * parent, however that ends; it ignores SIGINT, SIGQUIT, SIGHUP and SIGTERM. A parent that waits for any
+ * child, or ignores SIGCHLD, may reap it.
+ * What is not there: device_context (-EINVAL), and buffers in kernel_memory (-ENOTSUP), which are of this
+ * process. */
+
+/* -1: these are not the words that a child is started with. Else it was one, has ended, and this is its exit
+ * code. To be called before anything else. */
+int tg_engine_device_main(int argc, char **argv);
 
 enum tg_device_state {
     TG_DEVICE_RUNS = 0,
@@ -185,7 +219,8 @@ enum tg_device_state {
 
 struct tg_device_report {
     uint32_t state;     /* enum tg_device_state */
-    int32_t error;      /* of TG_DEVICE_FAULTED: the driver's number, for instance 700 */
+    int32_t error;      /* of TG_DEVICE_FAULTED: the driver's number, for instance 700; -ECHILD: the process
+                         * that owned the device has ended */
     uint32_t in_flight; /* items that ran when it faulted or overran; tg_engine_fault tells their reasons */
     char text[128];     /* the driver's name and words for error, or "" */
 };

@@ -227,6 +227,11 @@ struct tg_ir_node tg_ir_atomic_add(struct tg_ir *ir, const char *result, const c
 struct tg_ir_node tg_ir_atomic_exchange(struct tg_ir *ir, const char *result, const char *buffer,
                                         struct tg_ir_expr index, struct tg_ir_expr value,
                                         enum tg_ir_order order);
+/* The bits that are in value too; those that are in one of them. */
+struct tg_ir_node tg_ir_atomic_and(struct tg_ir *ir, const char *result, const char *buffer,
+                                   struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order);
+struct tg_ir_node tg_ir_atomic_or(struct tg_ir *ir, const char *result, const char *buffer,
+                                  struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order);
 /* Writes desired if the word is expected. It was written exactly when result equals expected. Strong. */
 struct tg_ir_node tg_ir_atomic_cas(struct tg_ir *ir, const char *result, const char *buffer,
                                    struct tg_ir_expr index, struct tg_ir_expr expected,
@@ -295,6 +300,32 @@ struct tg_ir_node tg_priority_scan_body(struct tg_ir *ir, uint32_t total_slots);
 struct tg_ir_node tg_priority_scan_body_with_stride(struct tg_ir *ir, uint32_t total_slots,
                                                     uint32_t worker_stride);
 
+/* The same look with an index in the shared buffer TG_IR_INDEX_BUFFER, which it declares if need be: a look
+ * costs the same in every ring (E11), some ten loads for each level of a tree of at most four and two for
+ * each tenant that waits. Two things differ: only what is marked in the index is found (see struct
+ * tg_ir_index), and the slots of a tenant and level take their turns in the order of their numbers, for each
+ * lane. */
+#define TG_IR_INDEX_BUFFER "worker_index"
+struct tg_ir_node tg_priority_scan_body_indexed(struct tg_ir *ir, uint32_t total_slots);
+
+/* The index of a ring from the host's side. It is no part of the wire: who publishes says so here too. */
+struct tg_ir_index {
+    uint32_t *words; /* as many as tg_ir_index_words says, 4-byte aligned; zero, or tg_ir_index_build */
+    const struct tg_slot *ring; /* the one that the kernel runs on */
+    uint32_t slots;             /* of the ring, as the kernel was built for */
+};
+/* Words of the index of such a ring: 27.5 kB for 1,024 slots, 28 MB for 1,048,576. 0: there is no such ring.
+ */
+size_t tg_ir_index_words(uint32_t slots);
+/* After the slot has become PUBLISHED, REQUEUE or YIELD by another than the kernel: publishing, IO that came.
+ * A slot that is marked and is not claimable does no harm; one that is claimable and not marked waits for
+ * ever. All three: -EINVAL, a slot that is none, or nothing bound. Thread safe, beside running lanes too. */
+int tg_ir_index_publish(const struct tg_ir_index *index, uint32_t slot);
+/* After the host itself made the slot EMPTY or FAULT: fences that wait for it are looked at again. */
+int tg_ir_index_over(const struct tg_ir_index *index, uint32_t slot);
+/* Makes the index of what the ring holds. Nobody else may be at ring or index. */
+int tg_ir_index_build(const struct tg_ir_index *index);
+
 /* Where a lane begins to look in slots [start, end): start + lane mod (end - start); start when there are
  * none. */
 struct tg_ir_expr tg_policy_offset_start(struct tg_ir *ir, struct tg_ir_expr start, struct tg_ir_expr end,
@@ -324,6 +355,7 @@ struct tg_ir_opcode {
 enum {
     TG_IR_UNRESTRICTED = 1u << 0, /* as TG_ENGINE_UNRESTRICTED */
     TG_IR_UNTIL_IDLE = 1u << 1,   /* a lane leaves when it finds nothing; without, when SHUTDOWN is set too */
+    TG_IR_INDEXED = 1u << 2,      /* finds work by the index of struct tg_ir_index; stride is 0 or 1 */
 };
 
 struct tg_ir_kernel {
@@ -398,7 +430,9 @@ struct tg_ir_step {
     uint32_t node;   /* the load, store or atomic */
     uint32_t buffer; /* observable is control */
     uint32_t index;
+    uint32_t order; /* enum tg_ir_order of an atomic; relaxed for a load or store */
     uint32_t before, after;
+    bool read; /* it was looked at too: a load, add, exchange or compare-exchange */
     bool wrote;
 };
 /* Returns 0, or a negative value that ends the run or exploration with it. */

@@ -29,6 +29,8 @@
  *   4. the overdue levels other than x are at most those 3, each served once: at most 3 claims later x is
  *      the most urgent overdue level, or the only one.
  * Hence x is overtaken at most 16 + 5 - 2 = 19 times (TG_OVERTAKING_BOUND), whatever floods, at every level.
+ * Where several workers decide, each reads the state first and then looks at the work: a decision on an older
+ * look would take x, which got work meanwhile, for a level without, and zero its count.
  * Claims already decided by other workers before x had work add one each at most (rule E3). A level that the
  * caller believed to have work and finds empty is decided again without its bit: the failed look changed at
  * most counts of levels that wait, and only upwards, which makes them due earlier.

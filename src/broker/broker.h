@@ -11,6 +11,7 @@
  *   growth.c  how far each holder has grown: reservations, peaks
  *   life.c    every transition of a ticket, in memory and store together
  *   ended.c   ends whose rows follow a little later
+ *   held.c    who holds by wait-admit, beside the store
  *   words.c   how commands ended that no broker heard of
  *   watch.c   death of owners as events
  *   stopped.c processes that a signal has stopped
@@ -47,6 +48,7 @@ struct tg_broker_options {
     const char *machine_root; /* "" for the real machine */
     int ready_fd;             /* -1: nobody waits for the word */
     uint64_t liveness_ms;     /* how long an owner may live or not, for all anybody knows (L10) */
+    uint64_t cancel_ms;       /* how long a cancellation kills although nobody dies */
     uint64_t adopt_ms;        /* how long a new broker waits for those who waited at the former one */
     bool idle_exit_given;
     uint64_t idle_exit_ms;
@@ -131,6 +133,7 @@ struct tg_broker {
     bool stopping;
     uint64_t started_ms; /* CLOCK_BOOTTIME */
     uint64_t liveness_ms;
+    uint64_t cancel_ms;
     uint64_t adopt_ms;
     unsigned adopt_ticks; /* without anybody coming back; see adopt.c */
     unsigned adopt_ticks_all;
@@ -200,6 +203,8 @@ struct tg_broker {
     uint64_t n_dirty;
     bool store_failing;
     uint64_t store_complaint_ms;
+
+    int held_fd; /* held.h; -1: none */
 
     struct tg_word *words; /* at the start; words.h */
     size_t n_words;

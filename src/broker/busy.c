@@ -26,11 +26,12 @@ struct reading {
     bool is_rate_good;
 };
 
+/* Of the group alone: what others on the machine wait for is no work of its own (M2, M11). */
 static uint64_t waited_us(struct tg_broker *b, uint32_t *ret_avg10)
 {
     struct tg_pressure p;
     *ret_avg10 = 0;
-    if (tg_pressure_read(&b->root, "cpu", &p) != 0)
+    if (tg_contained_pressure(&b->root, "cpu", &p) != 0)
         return 0;
     *ret_avg10 = p.some_avg10;
     return p.some_us;

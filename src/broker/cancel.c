@@ -2,10 +2,11 @@
  *
  * Cancelling what runs (V5, L17, L19): everybody of the ticket's tree is told to end (TERM, and CONT when it
  * is stopped), also who has left its session; who is still there after the grace is killed, again and again,
- * for there may be new ones every time. Whoever asked is answered when nobody is left, or, GIVE_UP_MS after
- * the first kill, with who survived: a process that the kernel does not let end. Who belongs to the tree a
- * thread finds out (look.c); they are
- * told then.
+ * for there may be new ones every time. Whoever asked is answered when nobody is left, or with who survived
+ * when nobody has died for the limit (--cancel-limit, 5 s) since the first kill: processes that the kernel
+ * does not let end. A large tree on a busy machine may take longer to die than that, so each death gives it
+ * the limit anew; one that replaces its dead for ever gets LONGEST limits. Who belongs to the tree a thread
+ * finds out (look.c); they are told then.
  *
  * Signals go through tg_owner_signal alone, which checks the identity first (L8, L13).
  */
@@ -17,12 +18,13 @@
 #include "proto/fields.h"
 
 #define AGAIN_MS 100u
-#define GIVE_UP_MS 5000u
+#define LONGEST 12u    /* so many times the limit, whoever dies */
 #define SHOWN_MAX 100u /* survivors that are named in the answer */
 
 struct tg_cancel {
     uint64_t kill_at_ms; /* monotonic; then every AGAIN_MS */
-    uint64_t give_up_ms; /* 0: it does not kill yet */
+    uint64_t give_up_ms; /* 0: it does not kill yet; put off by each death */
+    uint64_t longest_ms; /* and not beyond this */
     bool owner_told;
     struct tg_peer *waiting; /* who asked, linked by awaits_next */
 };
@@ -61,6 +63,16 @@ void tg_cancel_peer_gone(struct tg_peer *peer)
     *at = peer->awaits_next;
     peer->awaits = NULL;
     peer->awaits_next = NULL;
+}
+
+void tg_cancel_death(struct tg_broker *b, struct tg_ticket *t)
+{
+    struct tg_cancel *c = t->cancel;
+    if (!c || c->give_up_ms == 0)
+        return;
+    c->give_up_ms = tg_broker_now_ms(b) + b->cancel_ms;
+    if (c->give_up_ms > c->longest_ms)
+        c->give_up_ms = c->longest_ms;
 }
 
 void tg_cancel_over(struct tg_ticket *t)
@@ -129,9 +141,10 @@ void tg_cancel_due(struct tg_broker *b, struct tg_ticket *t)
 {
     struct tg_cancel *c = t->cancel;
     uint64_t now = tg_broker_now_ms(b);
-    if (c->give_up_ms == 0)
-        c->give_up_ms = now + GIVE_UP_MS;
-    else if (now >= c->give_up_ms) {
+    if (c->give_up_ms == 0) {
+        c->give_up_ms = now + b->cancel_ms;
+        c->longest_ms = now + b->cancel_ms * LONGEST;
+    } else if (now >= c->give_up_ms) {
         give_up(b, t);
         return;
     }

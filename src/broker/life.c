@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "broker/busy.h"
 #include "broker/ended.h"
+#include "broker/held.h"
 #include "broker/outputs.h"
 #include "broker/waits.h"
 #include "proto/fields.h"
@@ -80,6 +81,7 @@ int tg_life_grant(struct tg_broker *b, const struct tg_grant *grant)
     set_dirty(b, t, false);
     store_worked(b);
     tg_queue_set_state(&b->queue, t, TG_HOLD);
+    tg_held_write(b, t);
     if (t->detached)
         tg_outputs_mind(b);
     return 0;
@@ -142,8 +144,10 @@ static void leave(struct tg_broker *b, struct tg_ticket *t, const char *code, co
 {
     tg_life_came_back(b, t);
     tg_queue_remove(&b->queue, t);
-    if (t->state == TG_HOLD)
+    if (t->state == TG_HOLD) {
         tg_busy_ended(b, t);
+        tg_held_gone(b, t);
+    }
     struct tg_peer *peer = t->peer;
     bool due = t->reply_due;
     /* A client that has read HOLD, and is about to acknowledge it, expects no more answers. */
@@ -211,6 +215,8 @@ static void make_parked(struct tg_ticket *row)
 static void apply_park(struct tg_broker *b, struct tg_ticket *t)
 {
     tg_life_came_back(b, t);
+    if (t->state == TG_HOLD)
+        tg_held_gone(b, t);
     tg_queue_set_state(&b->queue, t, TG_PARKED);
     make_parked(t);
     decide_anew(b);

@@ -24,6 +24,7 @@
 #include "broker/outputs.h"
 #include "broker/socket.h"
 #include "broker/waits.h"
+#include "broker/held.h"
 #include "broker/words.h"
 #include "machine/proc.h"
 #include "proto/paths.h"
@@ -349,6 +350,7 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         return err;
     tg_fault_point("start.opened");
     tg_words_begin(b);
+    tg_held_open(b);
     err = tg_adopt(b);
     if (!err)
         err = tg_marks_adopt(b, o->state_dir);
@@ -359,6 +361,7 @@ static int start(struct tg_broker *b, const struct tg_broker_options *o, char *o
         snprintf(why, size, "%s", tg_store_why(b->store)[0] ? tg_store_why(b->store) : strerror(-err));
         return err;
     }
+    tg_held_sweep(b);
     tg_outputs_sweep(b);
     tg_outputs_mind(b);
     err = tg_socket_open(b);
@@ -412,6 +415,7 @@ static void tear_down(struct tg_broker *b)
     close_loop(b);
     if (b->deaths_fd >= 0)
         close(b->deaths_fd);
+    tg_held_close(b);
     tg_ended_drop(b);
     tg_queue_done(&b->queue);
     free(b->fresh);
@@ -430,7 +434,9 @@ int tg_broker_run(const struct tg_broker_options *options)
     if (!b)
         return -ENOMEM;
     b->root = (struct tg_root){.prefix = options->machine_root, .kept = &b->kept};
+    b->held_fd = -1;
     b->liveness_ms = options->liveness_ms;
+    b->cancel_ms = options->cancel_ms;
     b->adopt_ms = options->adopt_ms;
     b->lock_fd = -1;
     b->deaths_fd = -1;

@@ -27,6 +27,7 @@
 #define EXIT_LOCKED 3
 #define LIVENESS_MS 60000u
 #define ADOPT_MS 500u
+#define CANCEL_MS 5000u
 #define NOFILE_WISH (1 << 18)
 
 static const char USAGE[] =
@@ -37,6 +38,9 @@ static const char USAGE[] =
     "lives\n"
     "                        (default 60)\n"
     "  --adopt-limit MS      a new broker's wait for those who waited at the former one (default 500)\n"
+    "  --cancel-limit MS     a cancellation that kills gives up when nobody has died for so long (default "
+    "5000),\n"
+    "                        or after 12 times that\n"
     "  --idle-exit SECONDS   end after so long without tickets and connections (default 60; 0: never)\n"
     "  --foreground          stay in this session, log to standard error\n"
 #ifdef TG_FAULT_ARMS
@@ -93,6 +97,12 @@ static int take_option(struct arguments *a, int option, const char *value)
             return usage_error("--adopt-limit", value, "must be a number of milliseconds from 50 to 600000");
         a->broker.adopt_ms = n;
         return 0;
+    case 'c':
+        if (tg_parse_u64(value, 100, 600000, &n))
+            return usage_error("--cancel-limit", value,
+                               "must be a number of milliseconds from 100 to 600000");
+        a->broker.cancel_ms = n;
+        return 0;
     case 'F':
         a->foreground = true;
         return 0;
@@ -121,6 +131,7 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"idle-exit", required_argument, NULL, 'i'},
                                             {"liveness-limit", required_argument, NULL, 'l'},
                                             {"adopt-limit", required_argument, NULL, 'a'},
+                                            {"cancel-limit", required_argument, NULL, 'c'},
                                             {"foreground", no_argument, NULL, 'F'},
 #ifdef TG_FAULT_ARMS
                                             {"fault-point", required_argument, NULL, 'P'},
@@ -129,8 +140,11 @@ static int parse(int argc, char **argv, struct arguments *a)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     int option;
-    *a = (struct arguments){
-        .broker = {.machine_root = "", .ready_fd = -1, .liveness_ms = LIVENESS_MS, .adopt_ms = ADOPT_MS}};
+    *a = (struct arguments){.broker = {.machine_root = "",
+                                       .ready_fd = -1,
+                                       .liveness_ms = LIVENESS_MS,
+                                       .adopt_ms = ADOPT_MS,
+                                       .cancel_ms = CANCEL_MS}};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         int rc = take_option(a, option, optarg);
         if (rc)

@@ -14,8 +14,11 @@
  * The name of the store is kept beside it too. It is written last: a broker that is killed in the middle of
  * this finds the same work again. Without that file (lost as well) every mark of the user's counts.
  *
- * Not found: what wait-admit granted (a process gets no mark from that), and a command between its grant and
- * its exec. A process that had detached on purpose counts again while it lives: nobody can tell any more.
+ * What wait-admit granted carries no mark; its files beside the store tell (held.h), and with what it had
+ * stated.
+ *
+ * Not found: a command between its grant and its exec. A process that had detached on purpose counts again
+ * while it lives: nobody can tell any more.
  */
 #include "broker/marks.h"
 
@@ -29,6 +32,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "broker/held.h"
 #include "broker/log.h"
 #include "machine/mark.h"
 #include "proto/fields.h"
@@ -95,7 +99,9 @@ static char *shown_command(const struct tg_broker *b, pid_t pid)
     return tg_display_text(buf, TG_CMD_BYTES);
 }
 
-static struct tg_ticket *make_ticket(const struct tg_broker *b, const struct tg_marked *m)
+/* held: of wait-admit, or NULL. */
+static struct tg_ticket *make_ticket(const struct tg_broker *b, const struct tg_marked *m,
+                                     const struct tg_held *held)
 {
     char tenant[32];
     snprintf(tenant, sizeof(tenant), "uid:%u", (unsigned)m->uid);
@@ -118,17 +124,28 @@ static struct tg_ticket *make_ticket(const struct tg_broker *b, const struct tg_
     t->verdict = TG_GRANT_ORDERED;
     t->acked = true;
     t->session = m->session;
+    if (held) {
+        t->kind = TG_KIND_WAIT_ADMIT;
+        t->owner = held->owner; /* whose boot, too, the first look at it compares */
+        t->step = held->step;
+        t->prio = held->prio;
+        t->est_mb = held->est_mb;
+        t->est_source = TG_SOURCE_STATED;
+        t->slots = held->slots;
+    }
     t->asked_boot_ms = t->held_boot_ms = tg_clock_boot_ms();
     t->asked_wall_ms = t->held_wall_ms = tg_clock_wall_ms();
     return t;
 }
 
 /* One mark, by its oldest process. It may be known: from the first half of a start that was killed. */
-static int adopt_one(struct tg_broker *b, const struct tg_marked *m)
+static int adopt_one(struct tg_broker *b, const struct tg_marked *m, const struct tg_held *held)
 {
-    if (tg_queue_by_id(&b->queue, m->id) || tg_queue_by_pid(&b->queue, m->pid))
+    bool step = held && held->step != 0;
+    if (tg_queue_by_id(&b->queue, m->id) ||
+        (step ? tg_queue_by_step(&b->queue, held->step) : tg_queue_by_pid(&b->queue, m->pid)))
         return 0;
-    struct tg_ticket *t = make_ticket(b, m);
+    struct tg_ticket *t = make_ticket(b, m, held);
     if (!t)
         return -ENOMEM;
     int err = tg_watch_start(b, t);
@@ -144,8 +161,9 @@ static int adopt_one(struct tg_broker *b, const struct tg_marked *m)
         tg_life_free(b, t);
         return err;
     }
-    tg_log("process %d carries the mark of ticket %llu and holds one slot and %llu MB", (int)m->pid,
-           (unsigned long long)m->id, (unsigned long long)t->est_mb);
+    tg_log("process %d %s ticket %llu and holds %u slots and %llu MB", (int)m->pid,
+           held ? "was granted" : "carries the mark of", (unsigned long long)m->id, (unsigned)t->slots,
+           (unsigned long long)t->est_mb);
     b->store_report.recognised++;
     return 0;
 }
@@ -161,7 +179,8 @@ static bool counts(const struct tg_broker *b, const struct tg_marked *m, const c
 }
 
 /* Keeps those that count; a number that two stores gave is the older process's. */
-static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t n, const char *former)
+static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t n,
+                       const struct tg_held *held, size_t n_held, const char *former)
 {
     const char *name = NULL;
     uint64_t last = tg_store_next_id(b->store);
@@ -171,7 +190,19 @@ static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t
             continue;
         name = name ? name : list[i].uuid;
         last = list[i].id > last ? list[i].id : last;
-        err = adopt_one(b, &list[i]);
+        err = adopt_one(b, &list[i], NULL);
+    }
+    for (size_t i = 0; i < n_held && !err; i++) {
+        struct tg_marked m = {.pid = held[i].owner.pid,
+                              .start_ticks = held[i].owner.start_ticks,
+                              .uid = held[i].uid,
+                              .id = held[i].id};
+        memcpy(m.uuid, held[i].uuid, sizeof(m.uuid));
+        if (!counts(b, &m, former) || tg_owner_alive(&b->root, &held[i].owner) != TG_ALIVE)
+            continue;
+        name = name ? name : held[i].uuid;
+        last = held[i].id > last ? held[i].id : last;
+        err = adopt_one(b, &m, &held[i]);
     }
     if (err || !name)
         return err;
@@ -195,10 +226,15 @@ int tg_marks_adopt(struct tg_broker *b, const char *state_dir)
     if (lost || found->unclean || found->dropped_rows > 0) {
         struct tg_marked *list = NULL;
         size_t n = 0;
+        struct tg_held *held = NULL;
+        size_t n_held = 0;
         err = tg_marks_read(&b->root, &list, &n);
         if (!err)
-            err = adopt_marks(b, list, n, lost ? former : tg_store_uuid(b->store));
+            err = tg_held_read(b, &held, &n_held);
+        if (!err)
+            err = adopt_marks(b, list, n, held, n_held, lost ? former : tg_store_uuid(b->store));
         free(list);
+        free(held);
     }
     if (!err && !same && write_name(state_dir, path, tg_store_uuid(b->store)) != 0)
         tg_log("%s cannot be written: should the store be lost, running commands would not be recognised",

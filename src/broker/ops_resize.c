@@ -6,6 +6,7 @@
  * alone: slots, load and pressure are about starting. Whoever waits does not come first: what runs and cannot
  * go on would keep what it has all the same.
  */
+#include "broker/held.h"
 #include "broker/ops.h"
 
 #include "broker/explain.h"
@@ -76,6 +77,8 @@ json_t *tg_op_resize(struct tg_broker *b, struct tg_peer *peer, const json_t *m)
     }
     t->est_source = TG_SOURCE_STATED;
     tg_queue_set_request(&b->queue, t, t->prio, est_mb, t->slots);
+    if (t->state == TG_HOLD)
+        tg_held_write(b, t);
     b->tail_valid = false;
     b->pass_due = true;
     return json_pack("{s:b,s:s,s:I}", "ok", 1, "state", tg_ticket_state_name(t->state), "est_mb",

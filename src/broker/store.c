@@ -149,7 +149,10 @@ void tg_store_bind_text(sqlite3_stmt *st, int at, const char *text)
 static int put_insert(struct tg_store *s, const struct tg_ticket *t)
 {
     tg_rows_bind_insert(s->stmt[INSERT], t);
-    return tg_store_step(s, INSERT);
+    int err = tg_store_step(s, INSERT);
+    if (!err && t->id >= s->next_id)
+        s->next_id = t->id + 1;
+    return err;
 }
 
 static int put_update(struct tg_store *s, const struct tg_ticket *t)
@@ -240,7 +243,7 @@ int tg_store_config_load(struct tg_store *s, void (*take)(void *ctx, const char 
 
 static int drop_rows(struct tg_store *s, const int64_t *ids, size_t n)
 {
-    int err = 0;
+    int err = n > 0 ? tg_store_keep_numbers(s) : 0; /* a number that only they have was given too */
     for (size_t i = 0; i < n && !err; i++) {
         sqlite3_bind_int64(s->stmt[DELETE], 1, ids[i]);
         err = tg_store_step(s, DELETE);
@@ -277,6 +280,7 @@ int tg_store_log_pages(const struct tg_store *s)
 
 void tg_store_checkpoint(struct tg_store *s)
 {
+    (void)tg_store_keep_numbers(s);
     /* A failure leaves the log as it was: nothing is lost, and the next call tries again. */
     sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     s->log_pages = 0;
@@ -392,14 +396,18 @@ static int prepare(struct tg_store *s)
     int err = ask_text(s, "SELECT value FROM meta WHERE key='uuid'", s->uuid, sizeof(s->uuid));
     if (!err && strlen(s->uuid) != TG_STORE_UUID_BYTES - 1)
         err = -EBADMSG;
+    int64_t kept = 0;
     int64_t last = 0;
     int64_t rows = 0;
     if (!err)
-        err =
-            ask_number(s,
-                       "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name='ticket'),0),"
-                       "coalesce((SELECT max(id) FROM ticket),0),coalesce((SELECT max(id) FROM history),0))",
-                       &last);
+        err = ask_number(s, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key='given'),0)",
+                         &kept);
+    if (!err)
+        err = ask_number(s,
+                         "SELECT max(coalesce((SELECT max(id) FROM ticket),0),"
+                         "coalesce((SELECT max(id) FROM history),0))",
+                         &last);
+    last = kept > last ? kept : last;
     if (!err)
         err = ask_number(s, "SELECT count(*) FROM history", &rows);
     if (err == -ENODATA || (!err && (last < 0 || last >= TG_STORE_ID_MAX)))
@@ -407,6 +415,7 @@ static int prepare(struct tg_store *s)
     if (err)
         return err;
     s->next_id = (uint64_t)last + 1;
+    s->kept_id = kept > 0 ? (uint64_t)kept + 1 : 1;
     s->history_rows = (uint64_t)rows;
     return 0;
 }
@@ -443,13 +452,17 @@ static int set_up(struct tg_store *s)
         if (err)
             return err;
     }
-    return prepare(s);
+    if (version == 1)
+        err = tg_store_step_1(s);
+    return err ? err : prepare(s);
 }
 
 void tg_store_close(struct tg_store *s)
 {
     if (!s)
         return;
+    if (s->next_id > 0)
+        (void)tg_store_keep_numbers(s);
     for (int i = 0; i < N_STATEMENTS; i++)
         sqlite3_finalize(s->stmt[i]);
     sqlite3_close(s->db);

@@ -13,7 +13,7 @@
 
 #include "broker/ticket.h"
 
-#define TG_STORE_SCHEMA 1
+#define TG_STORE_SCHEMA 2
 #define TG_STORE_UUID_BYTES 37u
 #define TG_HISTORY_ROWS 100000u /* what is kept of the history */
 

@@ -34,7 +34,8 @@ enum statement {
 struct tg_store {
     sqlite3 *db;
     sqlite3_stmt *stmt[N_STATEMENTS];
-    uint64_t next_id;
+    uint64_t next_id; /* above every number that a row has or had */
+    uint64_t kept_id; /* what the file says of it */
     uint64_t history_rows;
     int log_pages;
     char uuid[TG_STORE_UUID_BYTES];
@@ -53,6 +54,11 @@ int tg_store_finish(struct tg_store *s, int err);
 void tg_store_bind_int(sqlite3_stmt *st, int at, uint64_t v);
 /* The text must stay until the statement has run. */
 void tg_store_bind_text(sqlite3_stmt *st, int at, const char *text);
+
+/* Of store_number.c: brings a file of schema 1 up to date, in one transaction; and the numbers below next_id
+ * are noted as given, if that is not known from the file already. 0 or -errno, and the file is as before. */
+int tg_store_step_1(struct tg_store *s);
+int tg_store_keep_numbers(struct tg_store *s);
 
 /* Of store_history.c. */
 extern const char TG_STORE_HISTORY_PAGE_SQL[];

@@ -19,8 +19,7 @@ int tg_store_continue(struct tg_store *s, const char *uuid, uint64_t next_id)
         return -EINVAL;
     char *sql = sqlite3_mprintf("BEGIN IMMEDIATE;"
                                 "UPDATE meta SET value='%q' WHERE key='uuid';"
-                                "DELETE FROM sqlite_sequence WHERE name='ticket';"
-                                "INSERT INTO sqlite_sequence(name,seq) VALUES('ticket',%lld);"
+                                "INSERT OR REPLACE INTO meta(key,value) VALUES('given','%lld');"
                                 "COMMIT",
                                 uuid, (long long)next_id - 1);
     if (!sql)
@@ -32,7 +31,7 @@ int tg_store_continue(struct tg_store *s, const char *uuid, uint64_t next_id)
     if (err)
         return err;
     memcpy(s->uuid, uuid, TG_STORE_UUID_BYTES);
-    s->next_id = next_id;
+    s->next_id = s->kept_id = next_id;
     return 0;
 }
 

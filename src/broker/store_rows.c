@@ -112,8 +112,8 @@ void tg_rows_create_sql(char *ret, size_t size)
     for (int i = 0; i < COLUMNS; i++) {
         put(&s, i ? "," : "");
         put(&s, columns[i].name);
-        /* AUTOINCREMENT: a number is never given twice, even when the table is empty again. */
-        put(&s, i == 0                      ? " INTEGER PRIMARY KEY AUTOINCREMENT"
+        /* No AUTOINCREMENT, which would write a page more at each insert: store_number.c. */
+        put(&s, i == 0                      ? " INTEGER PRIMARY KEY"
                 : columns[i].kind == NUMBER ? " INTEGER NOT NULL"
                                             : " TEXT NOT NULL");
     }

@@ -68,6 +68,7 @@ static void on_death(uv_poll_t *poll, int status, int events)
     struct tg_survivor *s = poll->data;
     struct tg_ticket *t = s->ticket;
     forget(s);
+    tg_cancel_death(poll->loop->data, t);
     if (!t->survivors && t->main_ended)
         tg_look_later(poll->loop->data, t);
 }
@@ -113,6 +114,7 @@ static void watch(struct tg_broker *b, struct tg_survivor *s)
     int err = tg_owner_pidfd(&b->root, &o, &fd);
     if (err == -ESRCH) { /* it may have started others */
         look_again(b, s->ticket, UNSURE_MS);
+        tg_cancel_death(b, s->ticket);
         forget(s);
         return;
     }
@@ -139,8 +141,10 @@ static int by_pid(const void *a, const void *b)
 static struct tg_survivor **list_known(const struct tg_ticket *t, size_t *ret_n)
 {
     size_t n = 0;
-    for (const struct tg_survivor *s = t->survivors; s; s = s->next)
+    for (struct tg_survivor *s = t->survivors; s; s = s->next) {
+        s->seen = false;
         n++;
+    }
     struct tg_survivor **known = calloc(n + 1, sizeof(*known));
     if (!known)
         return NULL;
@@ -160,13 +164,21 @@ static struct tg_survivor *find_known(struct tg_survivor **known, size_t n, cons
     return found && (*found)->start_ticks == p->start_ticks ? *found : NULL;
 }
 
-static void drop_unwatched(struct tg_ticket *t)
+/* Those without a descriptor: who was not seen any more has died (or detached), the others are tried again.
+ */
+static void watch_all(struct tg_broker *b, struct tg_ticket *t)
 {
     struct tg_survivor *next;
     for (struct tg_survivor *s = t->survivors; s; s = next) {
         next = s->next;
-        if (s->fd < 0)
-            forget(s);
+        if (s->fd >= 0)
+            continue;
+        if (s->seen) {
+            watch(b, s);
+            continue;
+        }
+        forget(s);
+        tg_cancel_death(b, t);
     }
 }
 
@@ -178,7 +190,6 @@ static bool is_owner(const struct tg_ticket *t, const struct tg_tree_process *p)
 int tg_survivors_take(struct tg_broker *b, struct tg_ticket *t, const struct tg_tree *tree, size_t want)
 {
     size_t n = 0;
-    drop_unwatched(t);
     struct tg_survivor **known = list_known(t, &n);
     if (!known)
         return -ENOMEM;
@@ -196,22 +207,21 @@ int tg_survivors_take(struct tg_broker *b, struct tg_ticket *t, const struct tg_
         t->n_let_go += !keeps;
         struct tg_survivor *s = find_known(known, n, p);
         if (!keeps && !t->cancel) {
-            if (s) /* it has detached since */
+            if (s && s->fd >= 0) /* it has detached since */
                 forget(s);
             continue;
         }
-        bool fresh = !s;
-        if (fresh)
+        if (!s)
             s = add(t, p, keeps);
         if (!s) {
             free(known);
             return -ENOMEM;
         }
         s->stopped = p->stopped;
-        if (fresh)
-            watch(b, s);
+        s->seen = true;
     }
     free(known);
+    watch_all(b, t);
     return 0;
 }
 
@@ -345,6 +355,7 @@ void tg_survivors_main_ended(struct tg_broker *b, struct tg_ticket *t, int left)
         return;
     }
     tg_watch_stop(t);
+    tg_cancel_death(b, t);
     tg_queue_main_ended(&b->queue, t);
     if (left < 0 && t->reaper > 1 && !t->cancel) {
         t->awaits_word = true;

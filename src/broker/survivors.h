@@ -20,6 +20,7 @@ struct tg_survivor {
     uint64_t start_ticks;
     bool keeps;   /* the ticket: it has not left the session */
     bool told;    /* to end */
+    bool seen;    /* by the look that is being taken in */
     bool stopped; /* when last looked at */
 };
 
@@ -51,6 +52,8 @@ void tg_survivors_wake(struct tg_broker *b, uint64_t ms);
 
 /* Signals whom the cancellation has not told yet, or everybody once it kills. */
 void tg_cancel_tell(struct tg_broker *b, struct tg_ticket *t);
+/* Somebody of the tree has died: while a cancellation kills, that is progress. */
+void tg_cancel_death(struct tg_broker *b, struct tg_ticket *t);
 /* When the next step of a cancellation is due (monotonic), and the step. The ticket may be gone after it. */
 uint64_t tg_cancel_due_ms(const struct tg_ticket *t);
 void tg_cancel_due(struct tg_broker *b, struct tg_ticket *t);

@@ -17,8 +17,6 @@ static const char verb[] = "cancel";
 
 #define GRACE_MS 5000u
 #define GRACE_MAX_MS UINT64_C(86400000)
-/* The broker gives up 5 s after its first KILL; it may have much to do. */
-#define ANSWER_MS 30000u
 
 static bool read_grace(const char *text, uint64_t *ret)
 {
@@ -56,20 +54,6 @@ static bool read_arguments(int argc, char **argv, uint64_t *ret_item, uint64_t *
     return false;
 }
 
-/* Asks, and again when the broker dies in between: the next one goes on with what was begun. */
-static int ask(struct tg_client *c, const json_t *request, uint64_t grace_ms, json_t **ret)
-{
-    int err = -ECONNRESET;
-    for (int attempt = 0; attempt < 3 && err == -ECONNRESET; attempt++) {
-        err = tg_client_connect(c);
-        if (!err)
-            err = tg_client_send(c, request);
-        if (!err)
-            err = tg_client_recv(c, tg_deadline_ns(grace_ms + ANSWER_MS), ret);
-    }
-    return err;
-}
-
 static int show(uint64_t ticket, const json_t *reply)
 {
     const json_t *survivors = json_object_get(reply, "survivors");
@@ -102,7 +86,9 @@ int tg_verb_cancel(int argc, char **argv)
         return TG_EXIT_FAILED;
     json_t *request = json_pack("{s:s,s:I,s:I}", "op", "cancel", "ticket", (json_int_t)ticket, "grace_ms",
                                 (json_int_t)grace_ms);
-    int err = request ? ask(&c, request, grace_ms, &reply) : tg_client_fail(&c, -ENOMEM, "no memory");
+    /* When the broker dies in between, the next one goes on with what was begun. */
+    int err = request ? tg_client_call_within(&c, request, grace_ms + TG_CLIENT_CANCEL_MS, &reply)
+                      : tg_client_fail(&c, -ENOMEM, "no memory");
     json_decref(request);
     int code = err ? tg_report(verb, &c, err) : show(ticket, reply);
     if (!err)

@@ -13,8 +13,9 @@ static const struct tg_verb verbs[] = {
     {"run", tg_verb_engine_run,
      "[FILE.jsonl|-] [--slots N] [--workers N] [--tenants N] [--quota N] [--order input|completion]\n"
      "           [--keep-going] [--unrestricted] [--scan] [--pin CPU,...] [--dfa FILE] [--io DIR]\n"
-     "           [--backend cpu|cuda|cuda:N] [--sm N] [--body FILE]... [--observables N] [--log-records N] "
-     "[--spin-us N]\n"
+     "           [--backend cpu|cuda|cuda:N] [--sm N] [--body FILE]... [--cuda FILE] [--op "
+     "N[:lane|warp|block]]...\n"
+     "           [--observables N] [--log-records N] [--spin-us N]\n"
      "           [--summary text|json|none] [--stall DURATION] [--save-ring FILE] [--save-control FILE]\n"
      "           [--save-log FILE]",
      "run work items, one JSON object a line; results as JSON lines"},
@@ -23,12 +24,15 @@ static const struct tg_verb verbs[] = {
     {"dump", tg_verb_engine_dump, "--ring FILE | --control FILE | --log FILE [--json] [--all]",
      "show what a buffer of the wire holds"},
     {"emit", tg_verb_engine_emit,
-     "--c | --cuda [--slots N] [--stride W] [--body FILE]... [--unrestricted] [--until-idle]",
+     "--c | --cuda [--slots N] [--stride W] [--body FILE]... [--unrestricted] [--until-idle]\n"
+     "           [--indexed]",
      "print the worker, with opcodes of your own, as one translation unit of C11 or CUDA C"},
     {"serve", tg_verb_engine_serve,
      "--socket PATH [--slots N] [--workers N] [--tenant UID=T[:QUOTA]]... [--clients N]\n"
      "           [--client-slots N] [--mode OCTAL]",
      "an engine that other processes submit to, each through a ring of its own"},
+    {"device", tg_verb_engine_device, "",
+     "own a GPU for the program that starts this (options.device_process); not for hands"},
     {NULL, NULL, NULL, NULL},
 };
 

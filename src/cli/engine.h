@@ -17,6 +17,7 @@ int tg_verb_engine_run(int argc, char **argv);
 int tg_verb_engine_bench(int argc, char **argv);
 int tg_verb_engine_dump(int argc, char **argv);
 int tg_verb_engine_emit(int argc, char **argv);
+int tg_verb_engine_device(int argc, char **argv);
 
 /* The command's own user opcode: keeps its worker busy for a0 microseconds, at most a second. */
 #define TG_CLI_OP_SPIN_US TG_OP_FIRST_USER

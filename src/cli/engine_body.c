@@ -18,8 +18,7 @@
 #define BODY_BYTES_MAX (4u << 20)
 #define ARENA_BYTES (32u << 20) /* room for the largest kernel; pages that are not used cost nothing */
 
-/* Reads a body whole; NULL after a complaint. */
-static char *body_text(const char *verb, const char *name, size_t *ret_size)
+char *tg_body_text(const char *verb, const char *name, size_t *ret_size)
 {
     int fd = strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
     char *text = fd < 0 ? NULL : malloc(BODY_BYTES_MAX + 1);
@@ -52,7 +51,7 @@ static int add(const char *verb, struct tg_bodies *b, const char *name)
     size_t size = 0;
     if (b->kernel.opcode_count == TG_IR_MAX_OPCODES)
         return tg_usage_error(verb, "a kernel has at most %u opcodes of the user", TG_IR_MAX_OPCODES);
-    char *text = body_text(verb, name, &size);
+    char *text = tg_body_text(verb, name, &size);
     if (!text)
         return TG_EXIT_FAILED;
     struct tg_ir_opcode *to = &b->opcodes[b->kernel.opcode_count];

@@ -16,6 +16,9 @@ struct tg_bodies {
     uint32_t named;
 };
 
+/* Reads a file ("-": standard input) of at most 4 MiB whole, with room for one byte more; NULL after a
+ * complaint. To be freed with free(). */
+char *tg_body_text(const char *verb, const char *name, size_t *ret_size);
 /* One more --body; false after a complaint. */
 bool tg_bodies_name(const char *verb, struct tg_bodies *b, const char *name);
 /* Reads all of them into ir and kernel. An exit code; what is wrong was said. Free also after an error. */

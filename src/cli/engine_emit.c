@@ -58,7 +58,7 @@ static bool number(const char *what, const char *text, uint32_t max, uint32_t *r
 
 int tg_verb_engine_emit(int argc, char **argv)
 {
-    enum { C, CUDA, SLOTS, STRIDE, BODY, UNRESTRICTED, UNTIL_IDLE };
+    enum { C, CUDA, SLOTS, STRIDE, BODY, UNRESTRICTED, UNTIL_IDLE, INDEXED };
     static const struct tg_option table[] = {
         [C] = {'c', "c", false},
         [CUDA] = {0, "cuda", false},
@@ -67,6 +67,7 @@ int tg_verb_engine_emit(int argc, char **argv)
         [BODY] = {'b', "body", true},
         [UNRESTRICTED] = {0, "unrestricted", false},
         [UNTIL_IDLE] = {0, "until-idle", false},
+        [INDEXED] = {0, "indexed", false},
         {0, NULL, false},
     };
     static struct emit e;
@@ -86,6 +87,7 @@ int tg_verb_engine_emit(int argc, char **argv)
             return TG_EXIT_USAGE;
         kernel->flags |= option == UNRESTRICTED ? TG_IR_UNRESTRICTED
                          : option == UNTIL_IDLE ? TG_IR_UNTIL_IDLE
+                         : option == INDEXED    ? TG_IR_INDEXED
                                                 : 0;
         languages |= option == C ? 1u : option == CUDA ? 2u : 0u;
     }

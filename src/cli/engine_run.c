@@ -42,6 +42,8 @@ enum {
     OPT_PIN,
     OPT_DFA,
     OPT_BODY,
+    OPT_CUDA,
+    OPT_OP,
     OPT_IO,
     OPT_SUMMARY,
     OPT_STALL,
@@ -67,6 +69,8 @@ static const struct tg_option table[] = {
     [OPT_PIN] = {0, "pin", true},
     [OPT_DFA] = {0, "dfa", true},
     [OPT_BODY] = {'b', "body", true},
+    [OPT_CUDA] = {0, "cuda", true},
+    [OPT_OP] = {0, "op", true},
     [OPT_IO] = {0, "io", true},
     [OPT_SUMMARY] = {0, "summary", true},
     [OPT_STALL] = {0, "stall", true},
@@ -183,6 +187,8 @@ static bool take_option(struct tg_run *run, int option, const char *value)
         return pin(run, value);
     case OPT_BODY:
         return body(run, value);
+    case OPT_OP:
+        return tg_cli_text_op(VERB, &run->text, value);
     case OPT_SUMMARY:
         if (!choice("--summary", value, summaries, &chosen))
             return false;
@@ -205,6 +211,8 @@ static const char **path_option(struct tg_run *run, int option)
     switch (option) {
     case OPT_DFA:
         return &run->dfa_file;
+    case OPT_CUDA:
+        return &run->text.file;
     case OPT_IO:
         return &run->io_dir;
     case OPT_SAVE_RING:
@@ -346,9 +354,31 @@ static int compile_bodies(struct tg_run *run)
     return code;
 }
 
+static int compile_opcodes(struct tg_run *run)
+{
+    if (run->text.file)
+        return tg_cli_text_compile(VERB, &run->text, &run->engine_options);
+    return run->bodies ? compile_bodies(run) : TG_EXIT_OK;
+}
+
+/* What --cuda names, and the command's own opcode unless the user has one of that number. */
+static int register_opcodes(struct tg_run *run)
+{
+    int code = tg_cli_text_register(VERB, &run->text, run->engine);
+    if (code != TG_EXIT_OK || tg_cli_text_has(&run->text, TG_CLI_OP_SPIN_US) ||
+        (run->bodies && tg_bodies_have(run->bodies, TG_CLI_OP_SPIN_US)))
+        return code;
+    int r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
+    if (r)
+        tg_complain(VERB, "cannot register SPIN_US: %s", strerror(-r));
+    return r ? TG_EXIT_FAILED : TG_EXIT_OK;
+}
+
 static int open_engine(struct tg_run *run)
 {
     const char *backend = run->engine_options.backend;
+    if (!tg_cli_text_check(VERB, &run->text, is_cuda(backend), run->bodies != NULL))
+        return TG_EXIT_USAGE;
     int r = is_cuda(backend) || run->bodies ? tg_gpu_become() : 0;
     if (r && !is_cuda(backend)) {
         tg_complain(VERB, "--body needs tidegate-gpu, the command that can load compiled code: %s",
@@ -357,7 +387,7 @@ static int open_engine(struct tg_run *run)
     }
     if (r)
         return not_opened(backend, r == -ENOENT ? -ENOTSUP : r);
-    int code = run->bodies ? compile_bodies(run) : TG_EXIT_OK;
+    int code = compile_opcodes(run);
     if (code != TG_EXIT_OK)
         return code;
     r = tg_engine_open(&run->engine_options, &run->engine);
@@ -367,12 +397,9 @@ static int open_engine(struct tg_run *run)
     }
     if (r)
         return not_opened(backend, r);
-    if (!run->bodies || !tg_bodies_have(run->bodies, TG_CLI_OP_SPIN_US))
-        r = tg_engine_register(run->engine, TG_CLI_OP_SPIN_US, spin, NULL);
-    if (r) {
-        tg_complain(VERB, "cannot register SPIN_US: %s", strerror(-r));
-        return TG_EXIT_FAILED;
-    }
+    code = register_opcodes(run);
+    if (code != TG_EXIT_OK)
+        return code;
     set_windows(run);
     if (run->io_dir) {
         run->io_dir_fd = open(run->io_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -532,6 +559,7 @@ int tg_verb_engine_run(int argc, char **argv)
         code = run_all(&run);
     tg_engine_close(run.engine, DRAIN_NS, NULL);
     tg_kernel_close(run.kernel);
+    tg_cli_text_free(&run.text);
     if (run.io_dir_fd >= 0)
         close(run.io_dir_fd);
     free(run.dfa);

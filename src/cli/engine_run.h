@@ -21,6 +21,7 @@
 
 #include "cli/engine.h"
 #include "cli/engine_body.h"
+#include "cli/engine_text.h"
 
 enum tg_run_end { TG_RUN_OPEN, TG_RUN_DONE, TG_RUN_FAULT, TG_RUN_HANDED_BACK, TG_RUN_REFUSED, TG_RUN_ENDS };
 
@@ -57,6 +58,7 @@ struct tg_run {
     enum { TG_SUMMARY_TEXT, TG_SUMMARY_JSON, TG_SUMMARY_NONE } summary;
     uint64_t stall_ms;
     struct tg_bodies *bodies; /* NULL: no --body */
+    struct tg_cli_text text;
 
     struct tg_kernel *kernel;
     struct tg_engine *engine;

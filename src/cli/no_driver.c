@@ -34,6 +34,18 @@ int tg_engine_compile(struct tg_ir *ir, const struct tg_ir_kernel *kernel,
     return -ENOTSUP;
 }
 
+int tg_device_compile(const char *source, const struct tg_device_compile_options *options, void **ret_image,
+                      size_t *ret_image_bytes, char *why, size_t why_bytes)
+{
+    (void)source;
+    (void)options;
+    (void)ret_image;
+    (void)ret_image_bytes;
+    if (why_bytes)
+        why[0] = 0;
+    return -ENOTSUP;
+}
+
 int tg_kernel_close(struct tg_kernel *kernel)
 {
     (void)kernel;

@@ -38,6 +38,9 @@
 /* How long an answer to a request may take, and how long a broker may take to start. */
 #define TG_CLIENT_REPLY_MS 30000u
 #define TG_CLIENT_START_MS 10000u
+/* That to a cancellation, after its grace: the broker gives up a minute after its first KILL at the latest,
+ * and may have much to do. */
+#define TG_CLIENT_CANCEL_MS 120000u
 /* How long a message that wants no answer may take to leave. */
 #define TG_CLIENT_TELL_MS 200u
 #define TG_NO_DEADLINE UINT64_MAX
@@ -77,6 +80,8 @@ int tg_client_recv(struct tg_client *c, uint64_t deadline_ns, json_t **ret);
 /* Connects, sends, reads the answer; when the broker dies in between, asks the next one, at most three
  * times: every request of the protocol is harmless when repeated. */
 int tg_client_call(struct tg_client *c, const json_t *request, json_t **ret);
+/* The same where an answer may take longer than others. */
+int tg_client_call_within(struct tg_client *c, const json_t *request, uint64_t ms, json_t **ret);
 
 /* Sends without waiting for any answer, on the present connection or, when that is dead, on a new one to a
  * broker that is there. Best effort: an error is not reported. */

@@ -37,7 +37,8 @@ static int end_existing(struct tg_client *c, uint64_t ticket, uint64_t deadline_
 {
     json_t *reply = NULL;
     json_t *request = json_pack("{s:s,s:I}", "op", "cancel", "ticket", (json_int_t)ticket);
-    int err = request ? tg_client_call(c, request, &reply) : tg_client_fail(c, -ENOMEM, "no memory");
+    int err = request ? tg_client_call_within(c, request, TG_CLIENT_CANCEL_MS, &reply)
+                      : tg_client_fail(c, -ENOMEM, "no memory");
     struct tg_ended ended;
     const char *state = "";
     json_decref(request);

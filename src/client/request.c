@@ -182,13 +182,18 @@ int tg_client_recv(struct tg_client *c, uint64_t deadline_ns, json_t **ret)
 
 int tg_client_call(struct tg_client *c, const json_t *request, json_t **ret)
 {
+    return tg_client_call_within(c, request, TG_CLIENT_REPLY_MS, ret);
+}
+
+int tg_client_call_within(struct tg_client *c, const json_t *request, uint64_t ms, json_t **ret)
+{
     int err = -ECONNRESET;
     for (int attempt = 0; attempt < 3 && err == -ECONNRESET; attempt++) {
         err = tg_client_connect(c);
         if (!err)
             err = tg_client_send(c, request);
         if (!err)
-            err = tg_client_recv(c, tg_deadline_ns(TG_CLIENT_REPLY_MS), ret);
+            err = tg_client_recv(c, tg_deadline_ns(ms), ret);
     }
     if (err == -ETIMEDOUT)
         tg_client_disconnect(c); /* a late answer must not meet the next request */

@@ -2,14 +2,18 @@
  *
  * What a worker takes next: the level (E2, E3), the tenant within it (E4), the shard (whose submitters'
  * queue), the oldest entry of that queue, and then the slot itself by compare-and-swap (E1). Every step costs
- * the same at any ring size (E11). It runs nothing and wakes nobody.
+ * the same at any ring size (E11). It runs nothing; it wakes somebody only for what it hid a moment ago.
+ *
+ * Most looks end where the last one did. So several claims are decided at once (levels.h), and while the
+ * marks, the turn and the decision stand as they were they follow one another without a new look
+ * (claim_again).
  *
  * READY bits are hints that may be stale on the side of "has work": a queue that was found empty keeps its
  * bit while there is nothing else to do, because the next item for an idle engine most likely comes there,
  * and then neither side writes the word. Likewise while the next item of a busy level is on its way. The bit
  * goes when the worker met TIDY_EVERY such beside other work, or falls asleep.
  */
-#include <sched.h>
+#include <string.h>
 
 #include "engine/internal.h"
 
@@ -19,6 +23,7 @@
 #define PREFETCH_NEAR 2u
 #define TIDY_EVERY 8u   /* looks at an empty queue beside other work */
 #define AHEAD 8u        /* claims at one level that a worker decides at once */
+#define AHEAD_ALONE 16u /* the same of an only worker, who counts them one by one */
 #define HOME_CLAIMS 64u /* of one level and tenant, before a worker looks at other shards */
 #define VISIT_CLAIMS 8u /* at a shard that has fallen behind */
 
@@ -56,11 +61,14 @@ bool tg_authority_take(struct tg_engine *e, uint32_t tenant)
 void tg_authority_return(struct tg_engine *e, uint32_t tenant)
 {
     uint32_t *quota = &e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant];
-    uint32_t left = tg_load_relaxed_u32(quota); /* A3 again */
+    uint32_t left = tg_load_relaxed_u32(quota);
     do {
         if (left >= TG_TENANT_QUOTA_UNLIMITED - 1)
             return;
-    } while (!tg_cas_acqrel_u32(quota, &left, left + 1));
+        /* A3 seq_cst: it was the last claim, and who looked meanwhile found the tenant blocked: as A2. */
+    } while (!tg_cas_seqcst_u32(quota, &left, left + 1));
+    if (left == 0)
+        tg_tenant_changed(e);
 }
 
 void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenants)
@@ -73,8 +81,11 @@ void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t
             continue;
         /* K2 seq_cst: before the look at the entries; pairs with K1. */
         tg_and_seqcst_u32(ready, ~(1u << t));
-        if (tg_index_peek(tg_queue(e, shard, level, t), &ignored))
-            tg_or_seqcst_u32(ready, 1u << t);
+        if (tg_index_peek(tg_queue(e, shard, level, t), &ignored)) {
+            /* Who looked in between fell asleep beside the entry: its publisher saw nobody asleep yet. */
+            tg_or_seqcst_u32(ready, 1u << t); /* K1 again */
+            tg_wake_one(e);
+        }
     }
 }
 
@@ -95,38 +106,6 @@ static inline bool levels_advance(struct tg_engine *e, uint64_t state, uint32_t 
 bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint32_t level)
 {
     return levels_advance(e, state, work, level);
-}
-
-/* The same for several claims at once, where workers share the state: it is their most contended word. */
-static inline bool levels_ahead(struct tg_worker *w, uint64_t state, uint32_t forgotten, uint32_t work,
-                                uint32_t level)
-{
-    struct tg_engine *e = w->engine;
-    if (e->worker_count == 1)
-        return levels_advance(e, state, work, level);
-    uint64_t next;
-    uint32_t n = tg_levels_ahead(state, work, level, AHEAD, &next);
-    if (next != state) {
-        /* V4 acq_rel: before the state changes; pairs with V5. */
-        if (tg_levels_forgets(state, next) && tg_add_acqrel_u32(&e->forgotten, 1) == forgotten)
-            forgotten++; /* its own step hides nobody else's */
-        /* V1, V4 again. */
-        if (!tg_cas_acqrel_u64(&e->levels, &state, next))
-            return false;
-    }
-    w->ahead.run = (uint32_t)(next >> 40);
-    w->ahead.forgotten = forgotten;
-    w->ahead.work = work;
-    w->ahead.level = level;
-    w->ahead.left = n - 1;
-    return true;
-}
-
-/* Was the next claim decided ahead, and does that still hold (levels.h)? */
-static inline bool decided(const struct tg_worker *w, uint64_t state, uint32_t forgotten, uint32_t work)
-{
-    return w->ahead.left != 0 && w->ahead.work == work && w->ahead.forgotten == forgotten &&
-           w->ahead.run == (uint32_t)(state >> 40);
 }
 
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c)
@@ -256,6 +235,8 @@ struct look {
     uint32_t waiting[TG_SHARDS][TG_PRIORITY_LEVELS]; /* tenants */
     uint32_t any[TG_PRIORITY_LEVELS];                /* in any shard */
     uint32_t work;                                   /* levels */
+    uint32_t forgotten;                              /* as they were before all that */
+    uint64_t state;
 };
 
 static inline void look(const struct tg_worker *w, struct look *k, uint32_t shards)
@@ -263,6 +244,11 @@ static inline void look(const struct tg_worker *w, struct look *k, uint32_t shar
     const struct tg_engine *e = w->engine;
     uint32_t allowed = ~w->blocked;
     k->work = 0;
+    /* V5 acquire: before the state; pairs with V4, so that who sees a count forgotten sees this too. */
+    k->forgotten = tg_load_acquire_u32(&e->forgotten);
+    /* V1 acquire: before the look, so that a decision on an old look fails: it would take a level that got
+     * work meanwhile for one without, and forget how often that was overtaken. */
+    k->state = tg_load_acquire_u64(&e->levels);
     TG_UNROLL
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         k->any[l] = k->waiting[0][l] = tg_load_seqcst_u32(&e->ready[0].level[l]) & allowed; /* K5 again */
@@ -277,6 +263,45 @@ static inline void look(const struct tg_worker *w, struct look *k, uint32_t shar
     TG_UNROLL
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
         k->work |= (k->any[l] != 0 ? 1u : 0u) << l;
+}
+
+/* The same for several claims at once: the state is the workers' most contended word, and who has decided
+ * needs no new look (claim_again). */
+static inline bool levels_ahead(struct tg_worker *w, const struct look *k, uint32_t level)
+{
+    struct tg_engine *e = w->engine;
+    uint64_t next, state = k->state;
+    uint32_t forgotten = k->forgotten, work = k->work;
+    uint32_t n = tg_levels_ahead(state, work, level, e->worker_count == 1 ? AHEAD_ALONE : AHEAD, &next);
+    w->ahead.left = n - 1;
+    if (e->worker_count == 1) {
+        /* Counted one by one, in claim_again: nobody else decides, and what is not used is not counted. */
+        w->ahead.step = tg_levels_spread(work & ~(1u << level));
+        w->ahead.work = 0;
+        return levels_advance(e, state, work, level);
+    }
+    w->ahead.left = 0;
+    if (next != state) {
+        /* V4 acq_rel: before the state changes; pairs with V5. */
+        if (tg_levels_forgets(state, next) && tg_add_acqrel_u32(&e->forgotten, 1) == forgotten)
+            forgotten++; /* its own step hides nobody else's */
+        /* V1, V4 again. */
+        if (!tg_cas_acqrel_u64(&e->levels, &state, next))
+            return false;
+    }
+    w->ahead.run = (uint32_t)(next >> 40);
+    w->ahead.forgotten = forgotten;
+    w->ahead.work = work;
+    w->ahead.level = level;
+    w->ahead.left = n - 1;
+    return true;
+}
+
+/* Was the next claim decided ahead, and does that still hold (levels.h)? */
+static inline bool decided(const struct tg_worker *w, const struct look *k)
+{
+    return w->ahead.left != 0 && w->ahead.work == k->work && w->ahead.forgotten == k->forgotten &&
+           w->ahead.run == (uint32_t)(k->state >> 40);
 }
 
 static bool waits(const struct look *k, uint32_t shard, uint32_t level, uint32_t tenant)
@@ -361,34 +386,6 @@ static bool left_to_others(struct tg_worker *w, const struct look *k, uint32_t s
     return moved;
 }
 
-void tg_settle_in(struct tg_worker *w)
-{
-#ifndef TG_EXPLORE /* whose schedules know no cores */
-    struct tg_engine *e = w->engine;
-    if (e->shards == 1)
-        return;
-    /* U5, U6 relaxed: hints; HOME is changed under home_lock. */
-    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
-    tg_store_relaxed_u32(&w->cpu, cpu);
-    if (tg_load_relaxed_u32(&e->ready[tg_load_relaxed_u32(&w->home)].cpu) == cpu ||
-        pthread_mutex_trylock(&e->home_lock) != 0)
-        return;
-    for (uint32_t i = 0; i < e->worker_count; i++) {
-        struct tg_worker *other = &e->workers[i];
-        uint32_t there = tg_load_relaxed_u32(&other->home);
-        if (tg_load_relaxed_u32(&e->ready[there].cpu) != cpu || tg_load_relaxed_u32(&other->cpu) == cpu)
-            continue;
-        /* Homes are changed for each other, so each shard stays somebody's. */
-        tg_store_relaxed_u32(&other->home, tg_load_relaxed_u32(&w->home));
-        tg_store_relaxed_u32(&w->home, there);
-        break;
-    }
-    pthread_mutex_unlock(&e->home_lock);
-#else
-    (void)w;
-#endif
-}
-
 /* Is this entry's slot cancelled? Then it is only in the way. */
 static bool is_cancelled(struct tg_engine *e, uint32_t cell)
 {
@@ -423,6 +420,74 @@ static void tidy(struct tg_worker *w, const struct look *k, uint32_t stale)
                           tg_load_relaxed_u32(&e->ready[s].level[l]) & ~(k->waiting[s][l] | w->blocked));
 }
 
+/* How many claims may follow this one without a new look: decided ahead, of the same tenant's turn, and of
+ * the home shard's. None where a queue was found empty: its mark stays, so the marks would not tell of a new
+ * entry.
+ */
+static inline void note_again(struct tg_worker *w, const struct look *k, uint32_t shards, uint32_t shard,
+                              uint32_t level, uint32_t tenant)
+{
+    uint32_t left = w->ahead.left;
+    if (k->any[level] != 1u << tenant && w->quantum - w->turn[level].used < left)
+        left = w->quantum - w->turn[level].used;
+    if (shards > 1) {
+        const struct tg_visit *visit = &w->visit[level][tenant];
+        if (shard != tg_load_relaxed_u32(&w->home) || visit->left != 0) /* U6 */
+            left = 0;
+        else if (HOME_CLAIMS - visit->used < left)
+            left = HOME_CLAIMS - visit->used;
+    }
+    w->again.left = left;
+    w->again.level = level;
+    w->again.tenant = tenant;
+    w->again.shard = shard;
+    for (uint32_t s = 0; s < shards; s++)
+        memcpy(w->again.ready[s], k->waiting[s], sizeof(k->waiting[s]));
+}
+
+/* Is what waits where still what it was at the last look? */
+static inline bool unchanged(const struct tg_worker *w, uint32_t shards)
+{
+    const struct tg_engine *e = w->engine;
+    uint32_t changed = 0;
+    for (uint32_t s = 0; s < shards; s++) {
+        TG_UNROLL
+        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) /* K5 again */
+            changed |= (tg_load_seqcst_u32(&e->ready[s].level[l]) & ~w->blocked) ^ w->again.ready[s][l];
+    }
+    return changed == 0 && (e->worker_count == 1 ||
+                            /* V5, V1: as decided() */
+                            (tg_load_acquire_u32(&e->forgotten) == w->ahead.forgotten &&
+                             (uint32_t)(tg_load_acquire_u64(&e->levels) >> 40) == w->ahead.run));
+}
+
+/* One more of the queue that the last claim came from, if that is what a new look would choose. False: look.
+ */
+static inline bool claim_again(struct tg_worker *w, struct tg_claimed *c, uint32_t shards)
+{
+    struct tg_engine *e = w->engine;
+    uint32_t level = w->again.level, tenant = w->again.tenant, cell;
+    struct tg_index *q = tg_queue(e, w->again.shard, level, tenant);
+    uint64_t head = tg_load_acquire_u64(&q->head); /* I3 */
+    uint32_t left = w->again.left;
+    w->again.left = 0;
+    if (!unchanged(w, shards) || !tg_index_look(q, head, &cell) || !authority_take(e, tenant))
+        return false;
+    if (!take(e, q, head)) {
+        tg_authority_return(e, tenant);
+        return false;
+    }
+    w->again.left = left - 1;
+    w->ahead.left--;
+    if (e->worker_count == 1 && w->ahead.step != 0)
+        tg_store_relaxed_u64(&e->levels, tg_load_relaxed_u64(&e->levels) + w->ahead.step); /* V1 */
+    w->turn[level].used += w->turn[level].used < w->quantum ? 1 : 0;
+    if (shards > 1)
+        w->visit[level][tenant].used++;
+    prefetch_next(e, q);
+    return claim_slot(w, cell, level, tenant, c);
+}
+
 /* shards is e->shards, or the constant of that value. */
 static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *w, struct tg_claimed *c,
                                                               uint32_t shards)
@@ -432,11 +497,9 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
     uint32_t stale = 0;
     look(w, &k, shards);
     while (k.work != 0) {
-        /* V5 acquire: before the state; pairs with V4, so that who sees a count forgotten sees this too. */
-        uint32_t forgotten = tg_load_acquire_u32(&e->forgotten);
-        uint64_t state = tg_load_acquire_u64(&e->levels); /* V1 */
-        bool ahead = decided(w, state, forgotten, k.work);
-        uint32_t level = ahead ? w->ahead.level : tg_levels_choose(state, k.work);
+        w->again.left = 0; /* it hangs on the decision, and here comes another */
+        bool ahead = decided(w, &k);
+        uint32_t level = ahead ? w->ahead.level : tg_levels_choose(k.state, k.work);
         struct tg_tenant_turn turn = w->turn[level];
         uint32_t tenant = tg_tenants_choose(&turn, k.any[level], w->quantum);
         uint32_t shard = shards == 1 ? 0 : choose_shard(w, &k, level, tenant);
@@ -458,7 +521,7 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
         }
         if (ahead)
             w->ahead.left--;
-        if (!(ahead || levels_ahead(w, state, forgotten, k.work, level)) || !take(e, q, head)) {
+        if (!(ahead || levels_ahead(w, &k, level)) || !take(e, q, head)) {
             tg_authority_return(e, tenant);
             look(w, &k, shards);
             continue;
@@ -467,6 +530,8 @@ static inline __attribute__((always_inline)) bool claim_among(struct tg_worker *
         prefetch_next(e, q);
         if (stale)
             tidy(w, &k, stale);
+        else
+            note_again(w, &k, shards, shard, level, tenant);
         stale = 0;
         if (claim_slot(w, cell, level, tenant, c))
             return true;
@@ -483,7 +548,9 @@ bool tg_claim_next(struct tg_worker *w, struct tg_claimed *c)
         w->recheck = recheck;
         w->blocked = 0;
     }
-    return e->shards == 1 ? claim_among(w, c, 1) : claim_among(w, c, e->shards);
+    if (e->shards == 1)
+        return (w->again.left && claim_again(w, c, 1)) || claim_among(w, c, 1);
+    return (w->again.left && claim_again(w, c, e->shards)) || claim_among(w, c, e->shards);
 }
 
 bool tg_claimable(struct tg_worker *w)

@@ -45,6 +45,15 @@ static bool lay_cells(struct tg_device *d, uint32_t shift, struct tg_cells *cell
     return true;
 }
 
+/* Words of a log of the engine's own that has as many records as the caller's has room for. */
+static uint32_t log_room(const struct tg_engine_options *o)
+{
+    uint32_t room = (uint32_t)(o->log_bytes / TG_WORD_BYTES) - TG_DEBUG_RECORDS_BASE;
+    uint32_t cursor = ((const uint32_t *)o->log)[TG_DEBUG_CURSOR_WORD];
+    bool usable = cursor <= room && cursor % TG_DEBUG_RECORD_WORDS == 0; /* as run_printf of run.c */
+    return TG_DEBUG_RECORDS_BASE + (usable ? room - cursor : 0);
+}
+
 static int lay_host(struct tg_engine *e, const struct tg_engine_options *o)
 {
     struct tg_device *d = e->device;
@@ -52,25 +61,38 @@ static int lay_host(struct tg_engine *e, const struct tg_engine_options *o)
     size_t bytes;
     e->slots = o->slots;
     e->ring = p->ring = host(d, e->slots, TG_SLOT_BYTES);
-    e->control_words = TG_CONTROL_MIN_WORDS + o->observables;
+    e->control_words =
+        o->control ? (uint32_t)(o->control_bytes / TG_WORD_BYTES) : TG_CONTROL_MIN_WORDS + o->observables;
     e->control = p->mirror = host(d, e->control_words, TG_WORD_BYTES);
-    e->log_words = TG_DEBUG_RECORDS_BASE + o->log_records * TG_DEBUG_RECORD_WORDS;
+    e->log_words = o->log ? log_room(o) : TG_DEBUG_RECORDS_BASE + o->log_records * TG_DEBUG_RECORD_WORDS;
     e->log = p->log = host(d, e->log_words, TG_WORD_BYTES);
     p->host_bad = host(d, e->slots, sizeof(*p->host_bad));
     p->answers = host(d, 1, sizeof(*p->answers));
     p->samples = host(d, (size_t)TG_PRIORITY_LEVELS << TG_SAMPLE_SHIFT, sizeof(uint64_t));
     d->kinds = host(d, TG_KINDS, sizeof(uint32_t));
+    d->inner_kind = host(d, TG_INNER_OPCODES, sizeof(uint32_t));
     p->opcode_of = d->kinds;
-    if (!e->ring || !e->control || !e->log || !p->host_bad || !p->answers || !p->samples || !d->kinds)
+    p->inner_kind = d->inner_kind;
+    if (!e->ring || !e->control || !e->log || !p->host_bad || !p->answers || !p->samples || !d->kinds ||
+        !d->inner_kind)
         return -ENOMEM;
-    int r = tg_encode_control(false, o->tenants, o->observables, e->control,
-                              (size_t)e->control_words * TG_WORD_BYTES, &bytes);
-    for (uint32_t t = 0; t < o->tenants; t++)
+    d->kinds[TG_KIND_PACKED] = TG_OP_PACKED_SLOT;
+    for (uint32_t i = 0; i < TG_INNER_OPCODES; i++)
+        d->inner_kind[i] = TG_KIND_UNKNOWN;
+    int r = o->control ? 0
+                       : tg_encode_control(false, o->tenants, o->observables, e->control,
+                                           (size_t)e->control_words * TG_WORD_BYTES, &bytes);
+    if (o->control)
+        memcpy(e->control, o->control, (size_t)e->control_words * TG_WORD_BYTES);
+    for (uint32_t t = 0; !o->control && t < o->tenants; t++)
         e->control[TG_CONTROL_TENANT_QUOTA_BASE + t] = o->quota;
+    if (o->ring) /* whose slots are looked at */
+        e->ring = o->ring;
     if (!r)
         r = tg_open_partitions(e, o);
+    e->ring = p->ring;
     if (r)
-        return -EINVAL;
+        return r == -EBUSY ? r : -EINVAL;
     e->queue_cells = tg_open_queue_cells(e);
     uint32_t shift = shift_for(e->queue_cells);
     bool ok = true;
@@ -159,16 +181,29 @@ static int arrive(struct tg_engine *e)
     return 0;
 }
 
+/* What is given has been checked as for threads. */
+static int check_buffers(const struct tg_engine_options *o)
+{
+    bool foreign = false;
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
+        foreign |= o->foreign_slots[l] != 0;
+    if (o->flags & TG_ENGINE_SCAN)
+        return tg_open_because(-ENOTSUP, "a device engine does not scan");
+    if (foreign != (o->ring != NULL))
+        return tg_open_because(
+            -ENOTSUP, "with a device the caller's ring is there for its foreign slots alone, and they "
+                      "for it");
+    int r = tg_open_given_control(o);
+    return r ? r : tg_open_given_log(o);
+}
+
 int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const struct tg_link *link)
 {
     const char *why = "";
-    if (o->ring || o->control || o->log || (o->flags & TG_ENGINE_SCAN))
-        return tg_open_because(-ENOTSUP, "a device engine has its own buffers and does not scan");
-    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        if (o->foreign_slots[l] != 0)
-            return tg_open_because(-ENOTSUP, "a device engine has no foreign slots");
     struct tg_engine_options with_kernel = *o;
-    int r = tg_device_bodies_check(&with_kernel);
+    int r = check_buffers(o);
+    if (!r)
+        r = tg_device_bodies_check(&with_kernel);
     if (r)
         return r;
     o = &with_kernel;
@@ -196,6 +231,10 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
         r = tg_free_lay(e, 0);
     if (!r)
         r = tg_open_sides(e);
+    if (!r)
+        r = tg_device_foreign_lay(e, o);
+    if (r == -EBUSY || r == -EINVAL)
+        return r;
     if (r)
         return tg_open_because(r, "no memory that host and device share");
     r = tg_device_bodies_lay(e, o);
@@ -211,7 +250,9 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     if (!r)
         r = tg_device_watch_start(e);
     if (!r && o->kernel)
-        return tg_device_bodies_register(e, o->kernel);
+        r = tg_device_bodies_register(e, o->kernel);
+    if (!r)
+        r = tg_device_foreign_start(e);
     return r ? tg_open_because(r, "the kernel did not start, or its blocks did not all find room on the GPU")
              : 0;
 }
@@ -221,6 +262,7 @@ void tg_device_free(struct tg_engine *e)
     struct tg_device *d = e->device;
     if (!d)
         return;
+    tg_device_foreign_free(e);
     tg_device_watch_stop(e);
     if (e->workers)
         tg_open_workers_free(e);

@@ -191,6 +191,8 @@ enum tg_finished {
 /* How an item of a worker ended; with it, whether it wrote control words, and the reason of a fault or 0. */
 #define TG_WORKED_WROTE (1u << 7)
 #define TG_WORKED_REASON_SHIFT 8u
+#define TG_INNER_OPCODES 256u     /* of packed slots */
+#define TG_WORKED_INNER_SHIFT 16u /* of a packed slot that faulted: which operation */
 enum tg_worked {
     TG_WORKED_TOLD = 0, /* DONE, and its STATUS is written */
     TG_WORKED_DONE,     /* DONE; the dispatcher writes its words and its STATUS */
@@ -244,7 +246,8 @@ struct tg_device_params {
     uint64_t *dfa;          /* the table of DFA_STEP, for workers */
     struct tg_watch *watch; /* one a worker; NULL: bodies have no limit */
     const struct tg_bodies *bodies;
-    uint32_t blocks; /* how many there are */
+    const uint32_t *inner_kind; /* kinds of the opcodes below 256 that packed slots may have; host memory */
+    uint32_t blocks;            /* how many there are */
     uint32_t finished_shift;
 };
 

@@ -36,12 +36,15 @@ struct tg_link {
 
 extern const struct tg_link tg_link_cuda;
 
+struct tg_device_foreign;
+
 struct tg_device {
     const struct tg_link *link;
     void *state;
     struct tg_device_params params;
-    uint32_t *kinds; /* the opcode of each kind that the image runs */
-    uint32_t dead;   /* 1: the device died; nothing is asked of it any more */
+    uint32_t *kinds;      /* the opcode of each kind that the image runs */
+    uint32_t *inner_kind; /* and the kind of each opcode below 256 */
+    uint32_t dead;        /* 1: the device died; nothing is asked of it any more */
     /* Looks for bodies that do not return, four a limit. */
     uint32_t body_limit_ms; /* 0: none */
     uint32_t watch_stop;    /* its futex */
@@ -56,7 +59,8 @@ struct tg_device {
     pthread_mutex_t command_lock;                        /* positions of the command ring, in order */
     pthread_mutex_t callers_lock; /* starting the threads; folding in of samples and counters */
     uint64_t samples_read[TG_PRIORITY_LEVELS];
-    uint64_t late_handed_back; /* published too late for the drain */
+    uint64_t late_handed_back;         /* published too late for the drain */
+    struct tg_device_foreign *foreign; /* buffers of the caller; NULL: none */
     /* Threads that run handlers of tg_engine_register: workers 1 .. */
     uint32_t callers, callers_started, callers_stop;
     TG_ALIGNED(64)
@@ -86,6 +90,8 @@ bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *s
 void tg_device_publish(struct tg_engine *e, uint32_t tenant, uint32_t level,
                        const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
                        struct tg_item *ret_items);
+/* The same of one item of a foreign host, whose slot is held for it. */
+void tg_device_publish_foreign(struct tg_engine *e, uint32_t slot, const struct tg_slot_payload *payload);
 /* Lets slots that the device has freed go through the host's hands: resize, settle, those who wait. */
 void tg_device_reap(struct tg_engine *e);
 void tg_device_write_line(struct tg_line *line, uint32_t lap, const uint32_t value[TG_LINE_QUARTERS],
@@ -110,6 +116,23 @@ int tg_device_set_dfa(struct tg_engine *e, const uint32_t *table, uint32_t state
 int tg_device_io_complete(struct tg_engine *e, const struct tg_item *t, int error);
 /* Lists what has come to wait for IO; under io.lock. */
 void tg_device_io_reap(struct tg_engine *e);
+
+/* ---- device_foreign.c ---- */
+/* After the engine's own memory was laid: the caller's beside it. */
+int tg_device_foreign_lay(struct tg_engine *e, const struct tg_engine_options *o);
+int tg_device_foreign_start(struct tg_engine *e);
+/* The device has let go of a slot: true when it is a foreign one, which no submitter gets. */
+bool tg_device_foreign_freed(struct tg_engine *e, uint32_t slot);
+/* A slot waits for IO: its host sees that before anybody is asked for it. */
+void tg_device_foreign_parks(struct tg_engine *e, uint32_t slot);
+/* Before the drain of the device: what may run has run. -ETIMEDOUT */
+int tg_device_foreign_finish(struct tg_engine *e, uint64_t start, uint64_t timeout_ns);
+/* After it: the rest is handed back. Returns how many slots. */
+uint32_t tg_device_foreign_end(struct tg_engine *e);
+void tg_device_foreign_free(struct tg_engine *e);
+/* The caller's buffers where there are such; others are left as they are. */
+void tg_device_foreign_buffers(const struct tg_engine *e, const void **ring, const void **control,
+                               const void **log, size_t *log_bytes);
 
 /* ---- device_wait.c ---- */
 /* A pause of somebody who waits for the device, the step-th: a sixteenth of all before it, 20 us to 1 ms;

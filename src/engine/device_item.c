@@ -44,19 +44,25 @@ static void await_end(struct tg_engine *e, uint32_t slot)
     }
 }
 
-/* A packed slot goes to the host when one of its operations is a handler's. */
+/* A packed slot goes to the host when one of its operations is a handler's, to a lane of a worker when one is
+ * of the image, and for a lane. */
 static enum tg_class class_of_packed(struct tg_engine *e, const uint32_t *args)
 {
     struct tg_packed_view v;
     const struct tg_handler *h;
+    enum tg_class cls = TG_CLASS_INLINE;
     if (!tg_packed_look(args, &v))
-        return TG_CLASS_INLINE;
+        return cls;
     for (uint32_t i = 0; i < v.op_count; i++) {
         tg_opcode_kind(e, v.op_id[i], &h);
         if (h && h->call)
             return TG_CLASS_HOST;
+        if (h && h->device_class != TG_CLASS_LANE)
+            return TG_CLASS_INLINE; /* where it is unknown: one lane cannot run it */
+        if (h)
+            cls = TG_CLASS_LANE;
     }
-    return TG_CLASS_INLINE;
+    return cls;
 }
 
 static enum tg_class class_of(struct tg_engine *e, uint32_t opcode, const uint32_t *args, uint32_t *ret_kind)
@@ -88,7 +94,7 @@ static void announce_call(struct tg_device *d)
 /* Writes an item into its slot and its line. The slot is the caller's, with its item ended. */
 static inline void write_item(struct tg_engine *e, uint32_t level, uint64_t position, uint32_t slot,
                               uint32_t tenant, uint32_t opcode, const uint32_t *args, size_t arg_count,
-                              uint32_t fence)
+                              uint32_t fence, uint32_t flags)
 {
     struct tg_device *d = e->device;
     struct tg_side *side = &e->side[slot];
@@ -97,7 +103,7 @@ static inline void write_item(struct tg_engine *e, uint32_t level, uint64_t posi
     uint32_t kind = opcode;
     enum tg_class cls = TG_CLASS_INLINE;
     bool sampled = !(position & e->sample_mask) && e->sampling;
-    uint32_t flags = (fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED) | (sampled ? TG_CELL_SAMPLED : 0);
+    flags |= (fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED) | (sampled ? TG_CELL_SAMPLED : 0);
     for (uint32_t i = 0; i < TG_ARGS_PER_SLOT; i++)
         a[i] = i < arg_count ? args[i] : 0;
     /* T1 relaxed: before the status (S1); pairs with T2 in wait.c. */
@@ -152,13 +158,21 @@ void tg_device_publish(struct tg_engine *e, uint32_t tenant, uint32_t level,
             ret_items[i] = (struct tg_item){e->side[slot].generation + 1, slot, 0};
         /* The usual counts of arguments, so that their copying is unrolled. */
         if (items[i].arg_count == 0)
-            write_item(e, level, position + i, slot, tenant, items[i].opcode, NULL, 0, fence);
+            write_item(e, level, position + i, slot, tenant, items[i].opcode, NULL, 0, fence, 0);
         else if (items[i].arg_count == 3)
-            write_item(e, level, position + i, slot, tenant, items[i].opcode, items[i].args, 3, fence);
+            write_item(e, level, position + i, slot, tenant, items[i].opcode, items[i].args, 3, fence, 0);
         else
             write_item(e, level, position + i, slot, tenant, items[i].opcode, items[i].args,
-                       items[i].arg_count, fence);
+                       items[i].arg_count, fence, 0);
     }
+}
+
+void tg_device_publish_foreign(struct tg_engine *e, uint32_t slot, const struct tg_slot_payload *p)
+{
+    /* N7 again. */
+    uint64_t position = tg_add_relaxed_u64(&e->device->ring[p->priority].tail, 1);
+    write_item(e, p->priority, position, slot, p->tenant, p->opcode, p->args, TG_ARGS_PER_SLOT, TG_NO_SLOT,
+               TG_CELL_FOREIGN);
 }
 
 /* The device frees into one queue, the host (slots given back, resize) into another. */
@@ -166,7 +180,8 @@ static void reap_level(struct tg_engine *e, uint32_t level)
 {
     uint32_t cell;
     for (uint32_t n = e->slots; n > 0 && tg_index_pop_mc(&e->device->free[level], &cell); n--)
-        tg_slot_release(e, NULL, cell);
+        if (!tg_device_foreign_freed(e, cell))
+            tg_slot_release(e, NULL, cell);
 }
 
 void tg_device_reap(struct tg_engine *e)
@@ -192,6 +207,10 @@ static bool take_own(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *
 static bool take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots)
 {
     struct tg_index *back = &e->device->free[level];
+    if (e->has_foreign) { /* not all that comes back is for submitters */
+        reap_level(e, level);
+        return take_own(e, level, n, slots);
+    }
     if (n == 1)
         return take_own(e, level, 1, slots) || tg_index_pop_mc(back, slots);
     if (tg_index_pop_many_mc(back, n, slots) || take_own(e, level, n, slots))

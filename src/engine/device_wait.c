@@ -100,7 +100,8 @@ static bool hand_back_late(struct tg_engine *e, uint32_t level)
             continue;
         tg_add_relaxed_u64(&d->late_handed_back, 1);
         tg_bad_end_write(e, slot, TG_SLOT_EMPTY, NULL);
-        tg_slot_release(e, NULL, slot);
+        if (!tg_device_foreign_freed(e, slot))
+            tg_slot_release(e, NULL, slot);
     }
     return true;
 }
@@ -109,6 +110,9 @@ int tg_device_drain(struct tg_engine *e, uint64_t start, uint64_t timeout_ns)
 {
     struct tg_device *d = e->device;
     struct tg_answer a;
+    int r = tg_device_foreign_finish(e, start, timeout_ns);
+    if (r)
+        return r;
     if (!tg_load_acquire_u32(&d->params.answers->left) && !tg_load_acquire_u32(&d->dead)) /* A3 */
         tg_device_ask(e, TG_COMMAND_DRAIN, 0, NULL, 0, &a);
     for (uint32_t looks = 0, step = 0;; looks++) {
@@ -139,6 +143,7 @@ int tg_device_drain(struct tg_engine *e, uint64_t start, uint64_t timeout_ns)
             return -ETIMEDOUT;
         sched_yield();
     }
+    tg_add_relaxed_u64(&d->late_handed_back, tg_device_foreign_end(e)); /* C3 */
     tg_device_sync(e);
     return 0;
 }

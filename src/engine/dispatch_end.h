@@ -178,8 +178,11 @@ TG_DEVICE_CALL void tg_end(struct tg_warp w, bool ends, const struct tg_taken *t
     uint32_t lanes = tg_warp_ballot(ends);
     if (lanes == 0)
         return;
-    if (ends && faulted)
-        tg_write_bad_end(p, t->slot, TG_SLOT_FAULT, fault);
+    for (uint32_t m = tg_warp_ballot(ends && faulted); m; m &= m - 1) { /* one by one: they count in a word */
+        if (w.lane == tg_levels_first(m))
+            tg_write_bad_end(p, t->slot, TG_SLOT_FAULT, fault);
+        tg_warp_sync();
+    }
     bool release = tg_warp_ballot(ends && (effects || faulted)) != 0;
     uint32_t status = faulted ? TG_SLOT_FAULT : TG_SLOT_DONE;
     if (ends && !written) {

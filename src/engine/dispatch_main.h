@@ -111,10 +111,13 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     t.cls = tg_class_of(t.kept);
     uint32_t kind = tg_kind_of(t.kept);
     bool told = result == TG_WORKED_TOLD && why == 0;
-    uint32_t reason = result >> TG_WORKED_REASON_SHIFT;
+    uint32_t reason = result >> TG_WORKED_REASON_SHIFT & 0xFFu;
+    fault.inner_op = result >> TG_WORKED_INNER_SHIFT;
     bool wrote = have && (result & TG_WORKED_WROTE) != 0;
     result &= TG_WORKED_WROTE - 1u;
     tg_copy_words(w, task, at, wrote);
+    if (have && kind == TG_KIND_PACKED && (result == TG_WORKED_TOLD || result == TG_WORKED_DONE))
+        tg_count_inner(p->items[t.slot].word);
     if (reason)
         fault.reason = reason;
     if (result == TG_WORKED_UNKNOWN)

@@ -13,7 +13,7 @@
 #ifndef TG_ENGINE_DISPATCH_WORK_H
 #define TG_ENGINE_DISPATCH_WORK_H
 
-#include "engine/device_op.h"
+#include "engine/device_packed.h"
 #include "engine/dispatch_run.h"
 
 #define TG_WORKER_PAUSE_NS 40u       /* between looks for a task, at first */
@@ -26,12 +26,14 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
                            uint32_t i, bool whole, bool block, bool alone)
 {
     uint32_t slot = op->slot;
+    uint32_t inner;
+    bool packed = op->opcode == TG_OP_PACKED_SLOT; /* its operations are to be counted: never short */
     op->reason = 0;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op->word[k] = TG_NO_WORD;
     if (!p->watch && !block && (!whole || op->lane == 0)) /* S4 relaxed: before DONE, by the same lane */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_CLAIMED);
-    int r = tg_device_run(op);
+    int r = tg_device_run_item(op, &inner);
     /* What all lanes wrote, before DONE. */
     if (block) {
         if (tg_block_any(op->word[0] != TG_NO_WORD))
@@ -50,7 +52,8 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
                                  : r == TG_DEVICE_UNKNOWN ? TG_WORKED_UNKNOWN
                                                           : TG_WORKED_FAULT);
     if (op->reason)
-        result = (uint32_t)TG_WORKED_FAULT | op->reason << TG_WORKED_REASON_SHIFT;
+        result =
+            (uint32_t)TG_WORKED_FAULT | op->reason << TG_WORKED_REASON_SHIFT | inner << TG_WORKED_INNER_SHIFT;
     bool wrote = op->word[0] != TG_NO_WORD;
     if (result == TG_WORKED_TOLD && (wrote || p->control_floor == 0))
         result = TG_WORKED_DONE;
@@ -60,7 +63,7 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
     else if (again && !p->watch) /* S4 relaxed: a host that sees it reads nothing behind it */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_REQUEUE);
-    if ((told || again) && !wrote && !p->watch && alone)
+    if ((told || again) && !wrote && !p->watch && alone && !packed)
         return told ? TG_FINISHED_TOLD : TG_FINISHED_AGAIN;
     for (uint32_t k = 0; k < TG_TASK_WORDS && wrote; k++)
         tg_store_relaxed_u32(&task->word[k][i], op->word[k]);

@@ -78,7 +78,7 @@ static inline void free_now(struct tg_engine *e, struct tg_worker *w, uint32_t l
     }
     uint32_t shard = tg_shard(e, slot);
     w->freed[level][shard][w->freed_count[level][shard]++] = slot;
-    if (w->freed_count[level][shard] >= e->freed_batch[level])
+    if (w->freed_count[level][shard] >= tg_load_relaxed_u32(&e->freed_batch[level])) /* P0 */
         flush_shard(w, level, shard);
 }
 

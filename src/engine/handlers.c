@@ -25,6 +25,8 @@ static int insert(struct tg_engine *e, struct tg_handler *h)
     }
     if (e->device) /* R3 relaxed: before any line that names the kind */
         tg_store_relaxed_u32(&e->device->kinds[h->kind], h->opcode);
+    if (e->device && h->opcode < TG_INNER_OPCODES) /* R3 */
+        tg_store_relaxed_u32(&e->device->inner_kind[h->opcode], h->kind);
     tg_store_release_ptr((void **)(void *)&t->by_kind[h->kind - TG_KIND_FIRST_HANDLER], h);
     /* R2 release: the record behind the pointer; pairs with R1 in run.c. */
     tg_store_release_ptr((void **)(void *)&t->table[i], h);

@@ -133,8 +133,15 @@ struct tg_worker {
     struct {
         uint32_t work, level, left; /* claims decided and not made */
         uint32_t run, forgotten;    /* they hold while these are as they were */
+        uint64_t step;              /* of an only worker: what each adds to the state */
     } ahead;
-    uint32_t scan_from[TG_PRIORITY_LEVELS];
+    struct {
+        uint32_t left; /* claims that need no new look while nothing has changed: claim_again in claim.c */
+        uint32_t level, tenant, shard;
+        uint32_t ready[TG_SHARDS][TG_PRIORITY_LEVELS]; /* as they were at the look */
+    } again;
+    uint32_t scan_from[TG_PRIORITY_LEVELS]
+                      [TG_TENANTS]; /* for each tenant, else one could starve another's slots */
     uint32_t freed_count[TG_PRIORITY_LEVELS][TG_SHARDS];
     uint32_t freed[TG_PRIORITY_LEVELS][TG_SHARDS][TG_FREED_BATCH];
     struct tg_claimed current;
@@ -171,7 +178,7 @@ struct tg_engine {
     uint32_t spin_us, poll_us;
     bool has_foreign, sampling;
     uint32_t foreign_slots[TG_PRIORITY_LEVELS];
-    uint32_t freed_batch[TG_PRIORITY_LEVELS];
+    uint32_t freed_batch[TG_PRIORITY_LEVELS]; /* written by resize: P0 */
     struct tg_side *side;
     uint32_t *attention_of; /* a word a slot: TG_ATT_... */
     uint32_t *fence_of;     /* a word a slot: TG_FENCE_... of a fence */
@@ -249,8 +256,6 @@ bool tg_claimable(struct tg_worker *w);
 bool tg_scan_claimable(struct tg_worker *w);
 /* Clears ready bits of empty queues. */
 void tg_ready_tidy(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenants);
-/* Serves first the shard whose submitters run where this worker runs, if it can change places for that. */
-void tg_settle_in(struct tg_worker *w);
 bool tg_authority_take(struct tg_engine *e, uint32_t tenant);
 void tg_authority_return(struct tg_engine *e, uint32_t tenant);
 /* Decides the next level on the shared state; false when another worker decided meanwhile. */
@@ -259,6 +264,10 @@ bool tg_levels_advance(struct tg_engine *e, uint64_t state, uint32_t work, uint3
 bool tg_claim_slot(struct tg_worker *w, uint32_t cell, uint32_t level, uint32_t tenant,
                    struct tg_claimed *ret);
 void tg_count_claim(struct tg_worker *w, struct tg_claimed *c);
+
+/* ---- tenant.c ---- */
+/* A tenant may claim that could not before: workers look at blocked ones again, and one is woken. */
+void tg_tenant_changed(struct tg_engine *e);
 
 /* ---- free.c ---- */
 /* A number for the calling thread, to choose its shard by; 0: none yet. */
@@ -278,8 +287,9 @@ bool tg_free_all(const struct tg_engine *e);
 /* Puts a claimable slot (back) into its queue, by its route, and wakes who is needed. */
 void tg_requeue(struct tg_engine *e, uint32_t slot);
 void tg_ready_set(struct tg_engine *e, uint32_t shard, uint32_t level, uint32_t tenant);
-/* tg_engine_submit for the server: 12 arguments, and tg_served_end is called for item when it ends. */
-int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
+/* tg_engine_submit for the server: 12 arguments, and tg_served_end is called for item when it ends. way: a
+ * number a client, which keeps its items in order whichever thread submits them. */
+int tg_submit_served(struct tg_engine *e, uint32_t way, uint32_t tenant, uint32_t priority, uint32_t opcode,
                      const uint32_t *args, struct tg_served *item, struct tg_item *ret_item);
 
 /* ---- run.c ---- */
@@ -396,6 +406,13 @@ static inline uint32_t tg_submitter_shard(const struct tg_engine *e)
     uint32_t n = tg_submitter_number;
     return (n ? n : tg_submitter_first()) & (e->shards - 1);
 #endif
+}
+
+/* How many slots of a level a worker keeps back in each shard: all of them together a sixteenth. */
+static inline uint32_t tg_freed_batch(uint32_t own, uint32_t workers, uint32_t shards)
+{
+    uint32_t batch = own / (16 * workers * shards);
+    return batch < 1 ? 1 : batch > TG_FREED_BATCH ? TG_FREED_BATCH : batch;
 }
 
 static inline uint32_t tg_shard(const struct tg_engine *e, uint32_t slot)

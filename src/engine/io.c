@@ -85,6 +85,7 @@ void tg_device_io_reap(struct tg_engine *e)
             io->resource[(size_t)slot * 2] = tg_load_relaxed_u32(&s->args[0]);
             io->resource[(size_t)slot * 2 + 1] = tg_load_relaxed_u32(&s->args[1]);
         }
+        tg_device_foreign_parks(e, slot);
         append(io, slot);
     }
     /* Cancelled while they were listed. */

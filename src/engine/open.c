@@ -13,7 +13,7 @@
 #include <tidegate/compile.h>
 #include <tidegate/partition.h>
 
-#include "engine/device_host.h"
+#include "engine/device_process.h"
 #include "engine/internal.h"
 #include "engine/open.h"
 
@@ -86,17 +86,24 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
     return ok ? 0 : -EINVAL;
 }
 
+int tg_open_given_control(const struct tg_engine_options *o)
+{
+    const uint32_t *control = o->control;
+    if (!control)
+        return 0;
+    if ((uintptr_t)control % TG_WORD_BYTES || o->control_bytes % TG_WORD_BYTES ||
+        o->control_bytes <= TG_CONTROL_MIN_BYTES || o->control_bytes / TG_WORD_BYTES > UINT32_MAX ||
+        control[TG_CONTROL_TENANT_BASE] != TG_CONTROL_TENANT_MASKS)
+        return -EINVAL;
+    return control[TG_CONTROL_SHUTDOWN] != 0 ? -ESHUTDOWN : 0;
+}
+
 static int take_control(struct tg_engine *e, const struct tg_engine_options *o)
 {
     if (o->control) {
-        if ((uintptr_t)o->control % TG_WORD_BYTES || o->control_bytes % TG_WORD_BYTES ||
-            o->control_bytes <= TG_CONTROL_MIN_BYTES || o->control_bytes / TG_WORD_BYTES > UINT32_MAX)
-            return -EINVAL;
         e->control = o->control;
         e->control_words = (uint32_t)(o->control_bytes / TG_WORD_BYTES);
-        if (e->control[TG_CONTROL_TENANT_BASE] != TG_CONTROL_TENANT_MASKS)
-            return -EINVAL;
-        return e->control[TG_CONTROL_SHUTDOWN] != 0 ? -ESHUTDOWN : 0;
+        return tg_open_given_control(o);
     }
     size_t bytes;
     e->control_words = TG_CONTROL_MIN_WORDS + o->observables;
@@ -111,15 +118,19 @@ static int take_control(struct tg_engine *e, const struct tg_engine_options *o)
     return r ? -EINVAL : 0;
 }
 
+int tg_open_given_log(const struct tg_engine_options *o)
+{
+    bool bad = o->log && ((uintptr_t)o->log % TG_WORD_BYTES || o->log_bytes % TG_WORD_BYTES ||
+                          o->log_bytes < TG_WORD_BYTES || o->log_bytes / TG_WORD_BYTES > UINT32_MAX);
+    return bad ? -EINVAL : 0;
+}
+
 static int take_log(struct tg_engine *e, const struct tg_engine_options *o)
 {
     if (o->log) {
-        if ((uintptr_t)o->log % TG_WORD_BYTES || o->log_bytes % TG_WORD_BYTES ||
-            o->log_bytes < TG_WORD_BYTES || o->log_bytes / TG_WORD_BYTES > UINT32_MAX)
-            return -EINVAL;
         e->log = o->log;
         e->log_words = (uint32_t)(o->log_bytes / TG_WORD_BYTES);
-        return 0;
+        return tg_open_given_log(o);
     }
     e->log_words = TG_DEBUG_RECORDS_BASE + o->log_records * TG_DEBUG_RECORD_WORDS;
     e->log = e->own_log = calloc(e->log_words, TG_WORD_BYTES);
@@ -168,8 +179,7 @@ int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o)
         e->has_foreign |= foreign != 0;
         e->level[l].first = offsets[l];
         e->level[l].own = size - foreign;
-        uint32_t batch = e->level[l].own / (16 * o->workers * shards_for(o));
-        e->freed_batch[l] = batch < 1 ? 1 : batch > TG_FREED_BATCH ? TG_FREED_BATCH : batch;
+        e->freed_batch[l] = tg_freed_batch(e->level[l].own, o->workers, shards_for(o));
     }
     if (!o->ring)
         return memcpy(words, offsets, sizeof(offsets)), 0;
@@ -432,7 +442,7 @@ static int start(struct tg_engine *e, const struct tg_engine_options *o)
 /* The links to devices there are; the emulator is linked into tests only. */
 extern const struct tg_link tg_link_emulated __attribute__((weak));
 
-static int find_link(const char *backend, const struct tg_link **ret_link)
+int tg_open_find_link(const char *backend, const struct tg_link **ret_link)
 {
     *ret_link = NULL;
     if (!backend || strcmp(backend, "cpu") == 0)
@@ -442,6 +452,17 @@ static int find_link(const char *backend, const struct tg_link **ret_link)
     else if (strcmp(backend, "emulated") == 0 && &tg_link_emulated)
         *ret_link = &tg_link_emulated;
     return *ret_link ? 0 : tg_open_because(-ENOTSUP, "no such backend");
+}
+
+static int find_link(const struct tg_engine_options *o, const struct tg_link **ret_link)
+{
+    int r = tg_open_find_link(o->backend, ret_link);
+    if (r || !o->device_process)
+        return r;
+    if (!*ret_link)
+        return tg_open_because(-EINVAL, "device_process is for a device, and the backend is none");
+    *ret_link = &tg_link_process;
+    return 0;
 }
 
 /* Before anything is submitted; the workers are up. */
@@ -463,7 +484,7 @@ int tg_engine_open(const struct tg_engine_options *given, struct tg_engine **ret
     open_reason = "";
     int r = take_options(given, &o);
     if (!r)
-        r = find_link(o.backend, &link);
+        r = find_link(&o, &link);
     if (r)
         return r;
     struct tg_engine *e = aligned_alloc(64, sizeof(*e));
@@ -507,4 +528,6 @@ void tg_engine_buffers(struct tg_engine *e, const void **ret_ring, size_t *ret_r
         *ret_log = e->log;
     if (ret_log_bytes)
         *ret_log_bytes = (size_t)e->log_words * TG_WORD_BYTES;
+    if (e->device)
+        tg_device_foreign_buffers(e, ret_ring, ret_control, ret_log, ret_log_bytes);
 }

@@ -5,8 +5,15 @@
 
 #include "engine/internal.h"
 
+struct tg_link;
+
 /* Remembers the reason for this thread (tg_engine_open_reason) and returns the error. why is static. */
 int tg_open_because(int error, const char *why);
+/* The link of a backend; NULL: CPU workers. -ENOTSUP */
+int tg_open_find_link(const char *backend, const struct tg_link **ret_link);
+/* Are the caller's control buffer and log, if any, usable? -EINVAL, -ESHUTDOWN */
+int tg_open_given_control(const struct tg_engine_options *o);
+int tg_open_given_log(const struct tg_engine_options *o);
 int tg_open_partitions(struct tg_engine *e, const struct tg_engine_options *o);
 /* Cells of each queue, from the partitions. */
 uint32_t tg_open_queue_cells(const struct tg_engine *e);

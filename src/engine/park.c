@@ -16,6 +16,9 @@
  *      what it sees. An item published before K6 is seen there; one published after K6 finds no searcher.
  *   3. A waker moves one sleeper to searcher in IDLE (one swap, so two publishers cannot wake the same),
  *      adds a grant and wakes the futex. The worker that takes the grant is already counted as searching.
+ *   4. Who hides for a moment what could be claimed wakes one when it is to be seen again: a mark cleared and
+ *      set anew (K2, K1), a quota's last claim taken and given back (A3). Its publisher was there before, and
+ *      who fell asleep in between did not see it.
  *   In scan mode there are no queues: PUBLISHED (S1) is followed by a seq_cst look as well, because the
  *   announcement reads IDLE after a seq_cst exchange on the ready word.
  */

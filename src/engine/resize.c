@@ -121,6 +121,9 @@ static void borders(struct tg_engine *e, const uint32_t *offsets)
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
         tg_store_relaxed_u32(&e->level[l].first, offsets[l]); /* P0 */
         tg_store_relaxed_u32(&e->level[l].own, offsets[l + 1] - offsets[l]);
+        if (!e->device)
+            tg_store_relaxed_u32(&e->freed_batch[l],
+                                 tg_freed_batch(offsets[l + 1] - offsets[l], e->worker_count, e->shards));
     }
 }
 

@@ -199,6 +199,8 @@ static int run_packed(struct tg_worker *w, struct tg_claimed *c, struct tg_fault
             args[a] = c->payload.args[packed.first[i] + a];
         fault->inner_op = i;
         uint32_t kind = tg_opcode_kind(w->engine, opcode, &h);
+        if (h && !h->call) /* of the device image; its operations and handlers of the host do not meet */
+            return fault_of(fault, TG_FAULT_UNKNOWN_OPCODE, opcode);
         if (h) {
             int r = run_handler(w, c, h, args, packed.words[i], &ignored, fault);
             if (r == TG_RAN_FAULT)

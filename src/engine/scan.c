@@ -55,7 +55,7 @@ static uint32_t survey(struct tg_engine *e, uint32_t waiting[TG_PRIORITY_LEVELS]
 static bool claim_of(struct tg_worker *w, uint32_t level, uint32_t tenant, struct tg_claimed *c)
 {
     struct tg_engine *e = w->engine;
-    uint32_t from = w->scan_from[level];
+    uint32_t from = w->scan_from[level][tenant];
     for (uint32_t n = 0; n < e->slots; n++) {
         uint32_t i = from + n < e->slots ? from + n : from + n - e->slots;
         uint32_t l, t;
@@ -64,7 +64,7 @@ static bool claim_of(struct tg_worker *w, uint32_t level, uint32_t tenant, struc
         if (!tg_authority_take(e, tenant))
             return false;
         if (tg_claim_slot(w, i, level, tenant, c)) {
-            w->scan_from[level] = i + 1 < e->slots ? i + 1 : 0;
+            w->scan_from[level][tenant] = i + 1 < e->slots ? i + 1 : 0;
             return true;
         }
     }
@@ -76,10 +76,10 @@ bool tg_claim_scan(struct tg_worker *w, struct tg_claimed *c)
     struct tg_engine *e = w->engine;
     uint32_t waiting[TG_PRIORITY_LEVELS];
     for (uint32_t tries = 0; tries < 64; tries++) {
+        uint64_t state = tg_load_acquire_u64(&e->levels); /* V1 acquire: before the look, as in claim.c */
         uint32_t work = survey(e, waiting);
         if (work == 0)
             return false;
-        uint64_t state = tg_load_relaxed_u64(&e->levels); /* V1 */
         uint32_t level = tg_levels_choose(state, work);
         struct tg_tenant_turn turn = w->turn[level];
         uint32_t tenant = tg_tenants_choose(&turn, waiting[level], w->quantum);

@@ -227,7 +227,7 @@ static bool submit_one(struct tg_guest *g, uint32_t level)
         return false;
     }
     tg_store_relaxed_u32(&it->state, TG_ITEM_FLYING); /* before S1, which publishes it to who ends it */
-    int r = tg_submit_served(s->engine, g->tenant, level, it->opcode, it->args, it, &it->ticket);
+    int r = tg_submit_served(s->engine, g->place, g->tenant, level, it->opcode, it->args, it, &it->ticket);
     if (r == -EAGAIN) {
         tg_store_relaxed_u32(&it->state, TG_ITEM_PENDING);
         s->full = 1;
@@ -352,8 +352,10 @@ bool tg_guest_landed(const struct tg_guest *g)
     for (uint32_t i = 0; i <= g->mask; i++) {
         uint32_t state;
         /* Y8 acquire: pairs with Y7. LANDING is a few instructions of a running thread. */
-        while ((state = tg_load_seqcst_u32(&g->item[i].state)) == TG_ITEM_LANDING)
+        while ((state = tg_load_seqcst_u32(&g->item[i].state)) == TG_ITEM_LANDING) {
+            tg_cpu_relax();
             sched_yield();
+        }
         if (state != TG_ITEM_FREE)
             return false;
     }

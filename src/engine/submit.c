@@ -123,11 +123,11 @@ static int take_slots(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t 
     return r;
 }
 
-/* Takes one: nearly always there is a hot one in the shard. */
+/* Takes one: nearly always there is one in the shard. */
 static inline int take_slot(struct tg_engine *e, uint32_t level, uint32_t shard, uint32_t *slot)
 {
-    struct tg_index *hot = &e->level[level].free[shard].hot;
-    if (e->device || !tg_index_pop_mc(hot, slot))
+    const struct tg_index *from;
+    if (e->device || !tg_free_pop(&e->level[level].free[shard], slot, &from))
         return take_slots(e, level, 1, slot);
     /* G2, Z2 as in look_after. */
     if (!tg_load_seqcst_u32(&e->accepting) || tg_load_acquire_u32(&e->resizing)) {
@@ -135,7 +135,7 @@ static inline int take_slot(struct tg_engine *e, uint32_t level, uint32_t shard,
         if (r)
             return r;
     }
-    prefetch_free(e, hot);
+    prefetch_free(e, from);
     return 0;
 }
 
@@ -185,9 +185,10 @@ static inline uint64_t reserve(struct tg_engine *e, struct tg_index *q, uint32_t
 }
 
 /* Writes one slot and publishes it; the queue entry is the caller's. */
-static inline uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard,
-                                  uint32_t tenant, uint32_t level, uint32_t opcode, const uint32_t *args,
-                                  size_t arg_count, uint32_t fence, struct tg_served *served)
+static inline __attribute__((always_inline)) uint32_t
+write_slot(struct tg_engine *e, uint32_t slot, uint64_t position, uint32_t shard, uint32_t tenant,
+           uint32_t level, uint32_t opcode, const uint32_t *args, size_t arg_count, uint32_t fence,
+           struct tg_served *served)
 {
     struct tg_side *side = &e->side[slot];
     uint32_t flags = fence == TG_NO_SLOT ? 0 : TG_CELL_BATCHED;
@@ -208,12 +209,11 @@ static inline uint32_t write_slot(struct tg_engine *e, uint32_t slot, uint64_t p
     return slot | flags;
 }
 
-static inline int submit_one(struct tg_engine *e, uint32_t tenant, uint32_t level, uint32_t opcode,
-                             const uint32_t *args, uint32_t arg_count, struct tg_served *served,
-                             struct tg_item *ret_item)
+static inline int submit_one(struct tg_engine *e, uint32_t shard, uint32_t tenant, uint32_t level,
+                             uint32_t opcode, const uint32_t *args, uint32_t arg_count,
+                             struct tg_served *served, struct tg_item *ret_item)
 {
     uint32_t slot;
-    uint32_t shard = tg_submitter_shard(e);
     int r = take_slot(e, level, shard, &slot);
     if (r)
         return r;
@@ -242,23 +242,29 @@ int tg_engine_submit(struct tg_engine *e, uint32_t tenant, uint32_t priority, ui
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_item(opcode, args, arg_count);
-    return r ? r : submit_one(e, tenant, priority, opcode, args, arg_count, NULL, ret_item);
+    if (r)
+        return r;
+    return submit_one(e, tg_submitter_shard(e), tenant, priority, opcode, args, arg_count, NULL, ret_item);
 }
 
-int tg_submit_served(struct tg_engine *e, uint32_t tenant, uint32_t priority, uint32_t opcode,
+int tg_submit_served(struct tg_engine *e, uint32_t way, uint32_t tenant, uint32_t priority, uint32_t opcode,
                      const uint32_t *args, struct tg_served *item, struct tg_item *ret_item)
 {
     int r = check_call(e, tenant, priority);
     if (!r)
         r = check_item(opcode, args, TG_ARGS_PER_SLOT);
-    return r ? r : submit_one(e, tenant, priority, opcode, args, TG_ARGS_PER_SLOT, item, ret_item);
+    if (r)
+        return r;
+    return submit_one(e, way & (e->shards - 1), tenant, priority, opcode, args, TG_ARGS_PER_SLOT, item,
+                      ret_item);
 }
 
 int tg_engine_submit_load_miss(struct tg_engine *e, uint32_t resource, uint32_t prefetch,
                                struct tg_item *ret_item)
 {
     const uint32_t args[2] = {resource, prefetch != 0};
-    return submit_one(e, 0, TG_PRIORITY_CRITICAL, TG_OP_LOAD_MISS, args, 2, NULL, ret_item);
+    return submit_one(e, tg_submitter_shard(e), 0, TG_PRIORITY_CRITICAL, TG_OP_LOAD_MISS, args, 2, NULL,
+                      ret_item);
 }
 
 #define CHUNK 64u

@@ -7,7 +7,7 @@
 #include "engine/device_host.h"
 #include "engine/internal.h"
 
-static void changed(struct tg_engine *e)
+void tg_tenant_changed(struct tg_engine *e)
 {
     tg_add_seqcst_u32(&e->recheck, 1); /* A4 seq_cst: after the word; pairs with A5 in claim.c */
     tg_wake_one(e);
@@ -23,7 +23,7 @@ int tg_engine_set_tenant(struct tg_engine *e, uint32_t tenant, int on)
     /* A2 seq_cst: before the look at who sleeps; pairs with A1. */
     tg_store_seqcst_u32(&e->control[TG_CONTROL_TENANT_MASKS + tenant],
                         on ? TG_TENANT_MASK_ALL : TG_TENANT_MASK_NONE);
-    changed(e);
+    tg_tenant_changed(e);
     return 0;
 }
 
@@ -34,6 +34,6 @@ int tg_engine_set_quota(struct tg_engine *e, uint32_t tenant, uint32_t quota)
     if (e->device)
         return tg_device_word(e, TG_CONTROL_TENANT_QUOTA_BASE + tenant, quota);
     tg_store_seqcst_u32(&e->control[TG_CONTROL_TENANT_QUOTA_BASE + tenant], quota); /* A2 */
-    changed(e);
+    tg_tenant_changed(e);
     return 0;
 }

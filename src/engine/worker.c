@@ -25,6 +25,35 @@ static void became_idle(struct tg_worker *w)
         tg_settle_bump(e);
 }
 
+/* Serves first the shard whose submitters run where this worker runs, if it can change places for that. */
+static void settle_in(struct tg_worker *w)
+{
+#ifndef TG_EXPLORE /* whose schedules know no cores */
+    struct tg_engine *e = w->engine;
+    if (e->shards == 1)
+        return;
+    /* U5, U6 relaxed: hints; HOME is changed under home_lock. */
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+    tg_store_relaxed_u32(&w->cpu, cpu);
+    if (tg_load_relaxed_u32(&e->ready[tg_load_relaxed_u32(&w->home)].cpu) == cpu ||
+        pthread_mutex_trylock(&e->home_lock) != 0)
+        return;
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        struct tg_worker *other = &e->workers[i];
+        uint32_t there = tg_load_relaxed_u32(&other->home);
+        if (tg_load_relaxed_u32(&e->ready[there].cpu) != cpu || tg_load_relaxed_u32(&other->cpu) == cpu)
+            continue;
+        /* Homes are changed for each other, so each shard stays somebody's. */
+        tg_store_relaxed_u32(&other->home, tg_load_relaxed_u32(&w->home));
+        tg_store_relaxed_u32(&w->home, there);
+        break;
+    }
+    pthread_mutex_unlock(&e->home_lock);
+#else
+    (void)w;
+#endif
+}
+
 static bool claim(struct tg_worker *w)
 {
     bool got =
@@ -46,7 +75,7 @@ static void run_current(struct tg_worker *w)
         w->blocked = 0;
     if (w->unposted >= POST_EVERY) {
         tg_counts_post(w);
-        tg_settle_in(w);
+        settle_in(w);
     }
 }
 
@@ -106,7 +135,8 @@ static void work(struct tg_worker *w)
     struct tg_engine *e = w->engine;
     for (;;) {
         if (claim(w) || look_for_work(w)) {
-            tg_worker_found(w);
+            if (w->searching)
+                tg_worker_found(w);
             run_current(w);
             continue;
         }

@@ -275,12 +275,13 @@ static void store(struct assembler *s, uint32_t id, const struct tg_ir_data *d)
 static void atomic(struct assembler *s, uint32_t id, const struct tg_ir_data *d)
 {
     static const uint8_t ops[TG_IR_A_COUNT] = {TG_IR_C_LOAD, TG_IR_C_STORE, TG_IR_C_ADD, TG_IR_C_EXCHANGE,
-                                               TG_IR_C_CAS};
+                                               TG_IR_C_CAS,  TG_IR_C_AND,   TG_IR_C_OR};
     uint32_t result = fresh(s);
     uint32_t used = s->used;
     struct tg_ir_code c = {.op = ops[d->op],
                            .buffer = d->buffer,
                            .blind = d->op == TG_IR_A_ADD && d->name == 0,
+                           .order = d->order,
                            .d = result,
                            .node = id};
     c.a = expression(s, d->a, NOWHERE);

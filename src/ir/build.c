@@ -198,6 +198,22 @@ struct tg_ir_node tg_ir_atomic_cas(struct tg_ir *ir, const char *result, const c
             .op = TG_IR_A_CAS, .order = small(order), .a = index.id, .b = expected.id, .c = desired.id});
 }
 
+struct tg_ir_node tg_ir_atomic_and(struct tg_ir *ir, const char *result, const char *buffer,
+                                   struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order)
+{
+    return atomic(
+        ir, result, buffer,
+        &(struct tg_ir_data){.op = TG_IR_A_AND, .order = small(order), .a = index.id, .b = value.id});
+}
+
+struct tg_ir_node tg_ir_atomic_or(struct tg_ir *ir, const char *result, const char *buffer,
+                                  struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order)
+{
+    return atomic(
+        ir, result, buffer,
+        &(struct tg_ir_data){.op = TG_IR_A_OR, .order = small(order), .a = index.id, .b = value.id});
+}
+
 struct tg_ir_node tg_ir_if(struct tg_ir *ir, struct tg_ir_expr condition, struct tg_ir_node yes,
                            struct tg_ir_node no)
 {

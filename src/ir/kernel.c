@@ -223,7 +223,9 @@ N tg_ir_kernel(struct tg_ir *ir, const struct tg_ir_kernel *k)
 {
     if (k->opcode_count > TG_IR_MAX_OPCODES)
         return tg_ir_refused(ir, "%u opcodes: at most 256", k->opcode_count);
-    if (k->flags & ~(uint32_t)(TG_IR_UNRESTRICTED | TG_IR_UNTIL_IDLE))
+    if (k->opcode_count > 0 && !k->opcodes)
+        return tg_ir_refused(ir, "%u opcodes, and none is given", k->opcode_count);
+    if (k->flags & ~(uint32_t)(TG_IR_UNRESTRICTED | TG_IR_UNTIL_IDLE | TG_IR_INDEXED))
         return tg_ir_refused(ir, "unknown flags 0x%x", k->flags);
     if (!tg_ir_worker_buffers(ir))
         return tg_ir_no_buffers(ir);
@@ -233,9 +235,19 @@ N tg_ir_kernel(struct tg_ir *ir, const struct tg_ir_kernel *k)
     if (!(k->flags & TG_IR_UNTIL_IDLE))
         leave = tg_ir_and(ir, var(ir, "stop"), leave);
     N idle = BLOCK(ir, "idle", when(ir, leave, give(ir, 0)), tg_ir_pause(ir));
-    N work = BLOCK(ir, "work", count_claim(ir), run(ir, k), finish(ir));
+    bool indexed = (k->flags & TG_IR_INDEXED) != 0;
+    if (indexed && k->stride > 1)
+        return tg_ir_refused(ir, "a stride of %u: lanes with an index do not look at slots in turn",
+                             k->stride);
+    /* Declares buffers: before what names them. */
+    N scan = indexed ? tg_priority_scan_body_indexed(ir, k->slots)
+                     : tg_priority_scan_body_with_stride(ir, k->slots, k->stride);
+    N item[4] = {count_claim(ir), run(ir, k), finish(ir)};
+    if (indexed)
+        item[3] = tg_ir_index_after(ir, k->slots);
+    N work = tg_ir_block(ir, "work", item, indexed && item[3].id ? 4 : 3);
     N round =
-        BLOCK(ir, "round", word, tg_priority_scan_body_with_stride(ir, k->slots, k->stride),
+        BLOCK(ir, "round", word, scan,
               tg_ir_if(ir, tg_ir_ne(ir, var(ir, "claimed_slot_base"), num(ir, TG_IR_NOTHING)), work, idle));
     N loop = k->rounds == 0 ? tg_ir_forever(ir, round)
                             : tg_ir_loop(ir, "rounds", num(ir, 0), num(ir, k->rounds), k->rounds, round);

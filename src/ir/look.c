@@ -14,14 +14,11 @@
  */
 #include <tidegate/tenants.h>
 
-#include "ir/short.h"
+#include "ir/look.h"
 
-/* Looks that failed because others were faster, before the round is given up. */
-#define LOOKS 64u
 /* Tries to change a quota that others change too. */
 #define QUOTA_TRIES 1024u
 
-#define CLAIMABLE (1u << TG_SLOT_PUBLISHED | 1u << TG_SLOT_YIELD | 1u << TG_SLOT_REQUEUE)
 #define LEVEL_ONES 0x01041041u /* bits 0, 6, 12, 18, 24 */
 
 static E slot_word(struct tg_ir *ir, E base, uint32_t word)
@@ -29,33 +26,33 @@ static E slot_word(struct tg_ir *ir, E base, uint32_t word)
     return tg_ir_load(ir, "ring", add(ir, base, word));
 }
 
-static E scan_word(struct tg_ir *ir, uint32_t table, E level)
+E tg_look_word(struct tg_ir *ir, uint32_t table, E level)
 {
     return tg_ir_load(ir, TG_IR_SCAN_BUFFER, add(ir, level, table));
 }
 
-static N set_scan_word(struct tg_ir *ir, uint32_t table, E level, E value)
+N tg_look_set_word(struct tg_ir *ir, uint32_t table, E level, E value)
 {
     return tg_ir_store(ir, TG_IR_SCAN_BUFFER, add(ir, level, table), value);
 }
 
 /* PUBLISHED, YIELD, REQUEUE -> FAULT for a slot that nobody may ever claim. */
-static N refuse(struct tg_ir *ir)
+static N refuse(struct tg_ir *ir, N refused)
 {
     E reason = tg_ir_select(ir, tg_ir_ge(ir, var(ir, "tenant"), num(ir, TG_CONTROL_TENANT_MASK_SLOTS)),
                             num(ir, TG_FAULT_TENANT), num(ir, TG_FAULT_PRIORITY));
+    N fault = tg_ir_fault_words(ir, var(ir, "i"), reason);
     return BLOCK(
         ir, "refuse",
         /* acq_rel: only this use; a publisher that changed the words meanwhile changed STATUS too. */
         tg_ir_atomic_cas(ir, "refused", "ring", var(ir, "base"), var(ir, "status"), num(ir, TG_SLOT_FAULT),
                          TG_IR_ACQ_REL),
         when(ir, tg_ir_eq(ir, var(ir, "refused"), var(ir, "status")),
-             tg_ir_fault_words(ir, var(ir, "i"), reason)),
+             refused.id ? BLOCK(ir, NULL, fault, refused) : fault),
         give(ir, 0));
 }
 
-/* A body with parameter i: 0, or 1 | tenant << 8 | level << 16 of a slot that is claimable now. */
-static N hint(struct tg_ir *ir)
+N tg_look_hint(struct tg_ir *ir, N waits, N refused)
 {
     E foreign = tg_ir_or(ir, tg_ir_ge(ir, var(ir, "tenant"), num(ir, TG_CONTROL_TENANT_MASK_SLOTS)),
                          tg_ir_ge(ir, var(ir, "level"), num(ir, TG_PRIORITY_LEVELS)));
@@ -64,19 +61,18 @@ static N hint(struct tg_ir *ir)
     N fence =
         BLOCK(ir, "fence.skip", tg_ir_let(ir, "items", slot_word(ir, var(ir, "base"), TG_SLOT_ARG0_WORD)),
               when(ir, tg_ir_le(ir, var(ir, "items"), var(ir, "i")),
-                   tg_ir_fence_look(ir, var(ir, "i"), var(ir, "items"), give(ir, 0))));
+                   tg_ir_fence_look(ir, var(ir, "i"), var(ir, "items"), waits)));
     E found = tg_ir_bit_or(ir, tg_ir_shl(ir, var(ir, "level"), num(ir, 16)),
                            tg_ir_bit_or(ir, tg_ir_shl(ir, var(ir, "tenant"), num(ir, 8)), num(ir, 1)));
     return BLOCK(ir, NULL, tg_ir_let(ir, "base", tg_ir_mul(ir, var(ir, "i"), num(ir, TG_SLOT_WORDS))),
                  tg_ir_atomic_load(ir, "status", "ring", var(ir, "base"), TG_IR_ACQUIRE),
-                 when(ir, tg_ir_not(ir, in_mask(ir, CLAIMABLE, var(ir, "status"))), give(ir, 0)),
+                 when(ir, tg_ir_not(ir, in_mask(ir, TG_CLAIMABLE, var(ir, "status"))), give(ir, 0)),
                  tg_ir_let(ir, "tenant", slot_word(ir, var(ir, "base"), TG_SLOT_TENANT_WORD)),
                  tg_ir_let(ir, "level", slot_word(ir, var(ir, "base"), TG_SLOT_PRIORITY_WORD)),
-                 when(ir, foreign, refuse(ir)), when(ir, is_fence, fence), tg_ir_return(ir, found));
+                 when(ir, foreign, refuse(ir, refused)), when(ir, is_fence, fence), tg_ir_return(ir, found));
 }
 
-/* A body with parameter tenant: 1 when it may claim, and one claim is counted down. */
-static N take(struct tg_ir *ir)
+N tg_look_take(struct tg_ir *ir)
 {
     E quota = add(ir, var(ir, "tenant"), TG_CONTROL_TENANT_QUOTA_BASE);
     N count = BLOCK(
@@ -96,8 +92,7 @@ static N take(struct tg_ir *ir)
     return tg_ir_loop(ir, "take_try", num(ir, 0), num(ir, QUOTA_TRIES), QUOTA_TRIES, try_once);
 }
 
-/* A body with parameter tenant: a claim that did not come about costs nothing. */
-static N untake(struct tg_ir *ir)
+N tg_look_untake(struct tg_ir *ir)
 {
     E quota = add(ir, var(ir, "tenant"), TG_CONTROL_TENANT_QUOTA_BASE);
     N try_once =
@@ -109,25 +104,17 @@ static N untake(struct tg_ir *ir)
     return tg_ir_loop(ir, "untake_try", num(ir, 0), num(ir, QUOTA_TRIES), QUOTA_TRIES, try_once);
 }
 
-/* What the parts of one scan share: bodies that are called from several places. */
-struct scan {
-    struct tg_ir *ir;
-    uint32_t slots;
-    uint32_t stride;
-    N hint, take, untake;
-};
-
-static N call_hint(const struct scan *s, const char *result, const char *slot)
+N tg_look_call_hint(const struct tg_look *s, const char *result, const char *slot)
 {
     return tg_ir_call(s->ir, result, "hint", &(struct tg_ir_param){"i", var(s->ir, slot)}, 1, s->hint);
 }
 
-static N call_take(const struct scan *s, const char *result, E tenant)
+N tg_look_call_take(const struct tg_look *s, const char *result, E tenant)
 {
     return tg_ir_call(s->ir, result, "authority.take", &(struct tg_ir_param){"tenant", tenant}, 1, s->take);
 }
 
-static N call_untake(const struct scan *s, const char *result, E tenant)
+N tg_look_call_untake(const struct tg_look *s, const char *result, E tenant)
 {
     return tg_ir_call(s->ir, result, "authority.return", &(struct tg_ir_param){"tenant", tenant}, 1,
                       s->untake);
@@ -139,31 +126,32 @@ static E field(struct tg_ir *ir, const char *name, uint32_t shift)
 }
 
 /* What waits where: work gets a bit a level, WAITING of each level a bit a tenant. */
-static N survey(const struct scan *s)
+static N survey(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     E tenant = var(ir, "seen_tenant"), level = var(ir, "seen_level");
     E is_new = tg_ir_not(
-        ir, tg_ir_bit_and(ir, tg_ir_shr(ir, scan_word(ir, TG_IR_WAITING, level), tenant), num(ir, 1)));
-    N note = BLOCK(ir, NULL,
-                   set_scan_word(ir, TG_IR_WAITING, level,
-                                 tg_ir_bit_or(ir, scan_word(ir, TG_IR_WAITING, level), bit(ir, tenant))),
-                   tg_ir_assign(ir, "work", tg_ir_bit_or(ir, var(ir, "work"), bit(ir, level))));
-    N look = BLOCK(ir, NULL, call_hint(s, "seen", "survey_slot"),
+        ir, tg_ir_bit_and(ir, tg_ir_shr(ir, tg_look_word(ir, TG_IR_WAITING, level), tenant), num(ir, 1)));
+    N note =
+        BLOCK(ir, NULL,
+              tg_look_set_word(ir, TG_IR_WAITING, level,
+                               tg_ir_bit_or(ir, tg_look_word(ir, TG_IR_WAITING, level), bit(ir, tenant))),
+              tg_ir_assign(ir, "work", tg_ir_bit_or(ir, var(ir, "work"), bit(ir, level))));
+    N look = BLOCK(ir, NULL, tg_look_call_hint(s, "seen", "survey_slot"),
                    when(ir, var(ir, "seen"),
                         BLOCK(ir, NULL, tg_ir_let(ir, "seen_tenant", field(ir, "seen", 8)),
                               tg_ir_let(ir, "seen_level", field(ir, "seen", 16)),
                               when(ir, tg_ir_and(ir, is_new, tg_check_tenant_fairness(ir, tenant)), note))));
     N clear[TG_PRIORITY_LEVELS];
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++)
-        clear[l] = set_scan_word(ir, TG_IR_WAITING, num(ir, l), num(ir, 0));
+        clear[l] = tg_look_set_word(ir, TG_IR_WAITING, num(ir, l), num(ir, 0));
     return BLOCK(ir, "survey", tg_ir_block(ir, NULL, clear, TG_PRIORITY_LEVELS),
                  tg_ir_let(ir, "work", num(ir, 0)),
                  tg_ir_loop(ir, "survey_slot", num(ir, 0), num(ir, s->slots), s->slots, look));
 }
 
 /* tg_levels_choose, then the next state: others with work are overtaken once more, the rest start over. */
-static N choose_level(const struct scan *s)
+N tg_look_choose_level(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     N pick[TG_PRIORITY_LEVELS];
@@ -193,7 +181,7 @@ static N choose_level(const struct scan *s)
 }
 
 /* tg_tenants_choose with this lane's turn at the level. */
-static N choose_tenant(const struct scan *s)
+N tg_look_choose_tenant(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     E lanes = tg_ir_mul(ir, tg_ir_place(ir, TG_IR_LANES), tg_ir_place(ir, TG_IR_GROUPS));
@@ -205,9 +193,9 @@ static N choose_tenant(const struct scan *s)
     E keep = tg_ir_and(ir, waits,
                        tg_ir_or(ir, tg_ir_lt(ir, var(ir, "used"), var(ir, "quantum")),
                                 tg_ir_eq(ir, var(ir, "waiting"), self)));
-    return BLOCK(ir, "tenants", tg_ir_let(ir, "waiting", scan_word(ir, TG_IR_WAITING, var(ir, "level"))),
-                 tg_ir_let(ir, "turn", scan_word(ir, TG_IR_TURN, var(ir, "level"))),
-                 tg_ir_let(ir, "used", scan_word(ir, TG_IR_USED, var(ir, "level"))),
+    return BLOCK(ir, "tenants", tg_ir_let(ir, "waiting", tg_look_word(ir, TG_IR_WAITING, var(ir, "level"))),
+                 tg_ir_let(ir, "turn", tg_look_word(ir, TG_IR_TURN, var(ir, "level"))),
+                 tg_ir_let(ir, "used", tg_look_word(ir, TG_IR_USED, var(ir, "level"))),
                  tg_ir_let(ir, "quantum", quantum), tg_ir_let(ir, "keep", keep),
                  tg_ir_let(ir, "after", after),
                  tg_ir_let(ir, "tenant",
@@ -217,19 +205,24 @@ static N choose_tenant(const struct scan *s)
                                                                  var(ir, "waiting"))))));
 }
 
-static N keep_turn(const struct scan *s)
+N tg_look_keep_turn(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     E used = tg_ir_select(
         ir, var(ir, "keep"),
         tg_ir_min(ir, add(ir, var(ir, "used"), 1), tg_ir_max(ir, var(ir, "used"), var(ir, "quantum"))),
         num(ir, 1));
-    return BLOCK(ir, "tenants.turn", set_scan_word(ir, TG_IR_TURN, var(ir, "level"), var(ir, "tenant")),
-                 set_scan_word(ir, TG_IR_USED, var(ir, "level"), used));
+    return BLOCK(ir, "tenants.turn", tg_look_set_word(ir, TG_IR_TURN, var(ir, "level"), var(ir, "tenant")),
+                 tg_look_set_word(ir, TG_IR_USED, var(ir, "level"), used));
+}
+
+static N and_then(struct tg_ir *ir, N first, N then)
+{
+    return then.id ? BLOCK(ir, NULL, first, then) : first;
 }
 
 /* The claimed slot's own words count: it may have been published anew between look and claim. */
-static N settle(const struct scan *s)
+static N settle(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     E base = var(ir, "base");
@@ -240,33 +233,30 @@ static N settle(const struct scan *s)
                           tg_ir_select(ir, unknown, num(ir, TG_FAULT_TENANT), num(ir, TG_FAULT_PRIORITY))),
         tg_ir_atomic_cas(ir, NULL, "ring", base, num(ir, TG_SLOT_CLAIMED), num(ir, TG_SLOT_FAULT),
                          TG_IR_ACQ_REL),
-        tg_ir_assign(ir, "settled", num(ir, 0)));
+        and_then(ir, tg_ir_assign(ir, "settled", num(ir, 0)), s->fault));
     N back = BLOCK(
         ir, NULL,
         tg_ir_atomic_cas(ir, NULL, "ring", base, num(ir, TG_SLOT_CLAIMED), var(ir, "status"), TG_IR_ACQ_REL),
-        tg_ir_assign(ir, "settled", num(ir, 0)));
+        and_then(ir, tg_ir_assign(ir, "settled", num(ir, 0)), s->back));
     N other = BLOCK(
-        ir, NULL, call_untake(s, "untook_first", var(ir, "tenant")),
+        ir, NULL, tg_look_call_untake(s, "untook_first", var(ir, "tenant")),
         tg_ir_if(ir, tg_ir_or(ir, unknown, tg_ir_ge(ir, var(ir, "own_level"), num(ir, TG_PRIORITY_LEVELS))),
                  fault,
-                 BLOCK(ir, NULL, call_take(s, "took_own", var(ir, "own_tenant")),
+                 BLOCK(ir, NULL, tg_look_call_take(s, "took_own", var(ir, "own_tenant")),
                        when(ir, tg_ir_not(ir, var(ir, "took_own")), back))));
     E changed = tg_ir_or(ir, tg_ir_ne(ir, var(ir, "own_tenant"), var(ir, "tenant")),
                          tg_ir_ge(ir, var(ir, "own_level"), num(ir, TG_PRIORITY_LEVELS)));
-    N claimed =
-        BLOCK(ir, NULL, tg_ir_assign(ir, "claimed_slot_base", base),
-              tg_ir_assign(ir, "claimed_priority", var(ir, "own_level")),
-              tg_ir_assign(ir, "claimed_tenant", var(ir, "own_tenant")),
-              tg_ir_assign(ir, "claimed_from", var(ir, "status")),
-              set_scan_word(ir, TG_IR_NEXT, var(ir, "level"), add(ir, var(ir, "slot"), 1)), tg_ir_break(ir));
+    N claimed = BLOCK(ir, NULL, tg_ir_assign(ir, "claimed_slot_base", base),
+                      tg_ir_assign(ir, "claimed_priority", var(ir, "own_level")),
+                      tg_ir_assign(ir, "claimed_tenant", var(ir, "own_tenant")),
+                      tg_ir_assign(ir, "claimed_from", var(ir, "status")), s->claimed, tg_ir_break(ir));
     return BLOCK(ir, NULL, tg_ir_let(ir, "own_tenant", slot_word(ir, base, TG_SLOT_TENANT_WORD)),
                  tg_ir_let(ir, "own_level", slot_word(ir, base, TG_SLOT_PRIORITY_WORD)),
                  tg_ir_let(ir, "settled", num(ir, 1)), BLOCK(ir, "claim.settle", when(ir, changed, other)),
                  when(ir, var(ir, "settled"), claimed));
 }
 
-/* One slot that looks right: authority first, then the swap. */
-static N claim(const struct scan *s)
+N tg_look_swap(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     E base = var(ir, "base");
@@ -277,23 +267,30 @@ static N claim(const struct scan *s)
                    BLOCK(ir, "claim.won",
                          when(ir, tg_ir_ne(ir, var(ir, "found"), var(ir, "status")),
                               tg_ir_assign(ir, "won", num(ir, 0)))));
-    return BLOCK(ir, "claim", call_take(s, "took", var(ir, "tenant")),
-                 when(ir, tg_ir_not(ir, var(ir, "took")), tg_ir_break(ir)),
-                 tg_ir_let(ir, "base", tg_ir_mul(ir, var(ir, "slot"), num(ir, TG_SLOT_WORDS))),
-                 tg_ir_let(ir, "status", tg_ir_load(ir, "ring", base)),
-                 tg_ir_let(ir, "won", in_mask(ir, CLAIMABLE, var(ir, "status"))),
-                 when(ir, var(ir, "won"), swap),
-                 tg_ir_if(ir, var(ir, "won"), settle(s), call_untake(s, "untook", var(ir, "tenant"))));
+    return BLOCK(
+        ir, NULL, tg_ir_let(ir, "base", tg_ir_mul(ir, var(ir, "slot"), num(ir, TG_SLOT_WORDS))),
+        tg_ir_let(ir, "status", tg_ir_load(ir, "ring", base)),
+        tg_ir_let(ir, "won", in_mask(ir, TG_CLAIMABLE, var(ir, "status"))), when(ir, var(ir, "won"), swap),
+        tg_ir_if(ir, var(ir, "won"), settle(s), tg_look_call_untake(s, "untook", var(ir, "tenant"))));
+}
+
+/* One slot that looks right: authority first, then the swap. */
+static N claim(const struct tg_look *s)
+{
+    struct tg_ir *ir = s->ir;
+    return BLOCK(ir, "claim", tg_look_call_take(s, "took", var(ir, "tenant")),
+                 when(ir, tg_ir_not(ir, var(ir, "took")), tg_ir_break(ir)), tg_look_swap(s));
 }
 
 /* The slot of probe n. Without a stride: the one after the last, at first the lane's own. With one: a column
- * of the ring laid out in rows of stride slots, the lane's own first, each from the row of the last claim on.
+ * of the ring laid out in rows of stride slots, the lane's own first, each from the row of the last claim
+ * of that level and tenant on.
  */
-static E probe_slot(const struct scan *s)
+static E probe_slot(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     E n = var(ir, "probe");
-    E first = scan_word(ir, TG_IR_NEXT, var(ir, "level"));
+    E first = tg_look_word(ir, TG_IR_NEXT, tg_look_queue(ir));
     E me = tg_ir_add(ir, tg_ir_place(ir, TG_IR_LANE),
                      tg_ir_mul(ir, tg_ir_place(ir, TG_IR_GROUP), tg_ir_place(ir, TG_IR_LANES)));
     if (s->stride <= 1) {
@@ -311,20 +308,39 @@ static E probe_slot(const struct scan *s)
     return tg_ir_add(ir, tg_ir_mul(ir, row, num(ir, s->stride)), column);
 }
 
-static N probes(const struct scan *s)
+E tg_look_queue(struct tg_ir *ir)
+{
+    return tg_ir_add(ir, tg_ir_mul(ir, var(ir, "level"), num(ir, TG_CONTROL_TENANT_MASK_SLOTS)),
+                     var(ir, "tenant"));
+}
+
+E tg_look_wanted(struct tg_ir *ir)
+{
+    return tg_ir_bit_or(ir, tg_ir_shl(ir, var(ir, "level"), num(ir, 16)),
+                        tg_ir_bit_or(ir, tg_ir_shl(ir, var(ir, "tenant"), num(ir, 8)), num(ir, 1)));
+}
+
+static N probes(const struct tg_look *s)
 {
     struct tg_ir *ir = s->ir;
     uint32_t rows = s->stride <= 1 ? s->slots : (s->slots + s->stride - 1) / s->stride;
     uint32_t count = s->stride <= 1 ? s->slots : rows * s->stride;
-    E wanted = tg_ir_bit_or(ir, tg_ir_shl(ir, var(ir, "level"), num(ir, 16)),
-                            tg_ir_bit_or(ir, tg_ir_shl(ir, var(ir, "tenant"), num(ir, 8)), num(ir, 1)));
-    N at_slot = BLOCK(ir, NULL, call_hint(s, "seen", "slot"),
+    N at_slot = BLOCK(ir, NULL, tg_look_call_hint(s, "seen", "slot"),
                       when(ir, tg_ir_eq(ir, var(ir, "seen"), var(ir, "wanted")), claim(s)));
     N look = BLOCK(ir, NULL, tg_ir_let(ir, "slot", probe_slot(s)),
                    count == s->slots ? at_slot
                                      : when(ir, tg_ir_lt(ir, var(ir, "slot"), num(ir, s->slots)), at_slot));
-    return BLOCK(ir, "probes", tg_ir_let(ir, "wanted", wanted),
+    return BLOCK(ir, "probes", tg_ir_let(ir, "wanted", tg_look_wanted(ir)),
                  tg_ir_loop(ir, "probe", num(ir, 0), num(ir, count), count, look));
+}
+
+N tg_look_results(struct tg_ir *ir)
+{
+    return BLOCK(ir, NULL, tg_ir_let(ir, "claimed_slot_base", num(ir, TG_IR_NOTHING)),
+                 tg_ir_let(ir, "claimed_priority", num(ir, TG_IR_NOTHING)),
+                 tg_ir_let(ir, "claimed_tenant", num(ir, TG_IR_NOTHING)),
+                 tg_ir_let(ir, "claimed_from", num(ir, TG_SLOT_EMPTY)),
+                 tg_ir_let(ir, "claimed_work", num(ir, 0)));
 }
 
 N tg_priority_scan_body_with_stride(struct tg_ir *ir, uint32_t total_slots, uint32_t worker_stride)
@@ -335,19 +351,22 @@ N tg_priority_scan_body_with_stride(struct tg_ir *ir, uint32_t total_slots, uint
         worker_stride = total_slots;
     if (!tg_ir_worker_buffers(ir))
         return tg_ir_no_buffers(ir);
-    struct scan s = {ir, total_slots, worker_stride, hint(ir), take(ir), untake(ir)};
+    struct tg_look s = {.ir = ir,
+                        .slots = total_slots,
+                        .stride = worker_stride,
+                        .hint = tg_look_hint(ir, give(ir, 0), (N){0}),
+                        .take = tg_look_take(ir),
+                        .untake = tg_look_untake(ir),
+                        .claimed =
+                            tg_look_set_word(ir, TG_IR_NEXT, tg_look_queue(ir), add(ir, var(ir, "slot"), 1))};
     N go_on =
-        BLOCK(ir, NULL, keep_turn(&s), probes(&s),
+        BLOCK(ir, NULL, tg_look_keep_turn(&s), probes(&s),
               when(ir, tg_ir_ne(ir, var(ir, "claimed_slot_base"), num(ir, TG_IR_NOTHING)), tg_ir_break(ir)));
     N look = BLOCK(ir, NULL, survey(&s), tg_ir_assign(ir, "claimed_work", var(ir, "work")),
-                   when(ir, is(ir, var(ir, "work"), 0), tg_ir_break(ir)), choose_level(&s), choose_tenant(&s),
-                   when(ir, var(ir, "decided"), go_on));
-    return BLOCK(ir, "scan", tg_ir_let(ir, "claimed_slot_base", num(ir, TG_IR_NOTHING)),
-                 tg_ir_let(ir, "claimed_priority", num(ir, TG_IR_NOTHING)),
-                 tg_ir_let(ir, "claimed_tenant", num(ir, TG_IR_NOTHING)),
-                 tg_ir_let(ir, "claimed_from", num(ir, TG_SLOT_EMPTY)),
-                 tg_ir_let(ir, "claimed_work", num(ir, 0)),
-                 tg_ir_loop(ir, "look", num(ir, 0), num(ir, LOOKS), LOOKS, look));
+                   when(ir, is(ir, var(ir, "work"), 0), tg_ir_break(ir)), tg_look_choose_level(&s),
+                   tg_look_choose_tenant(&s), when(ir, var(ir, "decided"), go_on));
+    return BLOCK(ir, "scan", tg_look_results(ir),
+                 tg_ir_loop(ir, "look", num(ir, 0), num(ir, TG_LOOKS), TG_LOOKS, look));
 }
 
 N tg_priority_scan_body(struct tg_ir *ir, uint32_t total_slots)

@@ -168,21 +168,24 @@ static void store(struct tg_lower *l, const struct tg_ir_data *d)
 
 static void atomic(struct tg_lower *l, const struct tg_ir_data *d)
 {
-    static const char *const verb[TG_IR_A_COUNT] = {"load", "store", "add", "exchange", "cas"};
+    static const char *const verb[TG_IR_A_COUNT] = {"load", "store", "add", "exchange", "cas", "and", "or"};
+    /* By the operator, not by what is there: a handle that it does not use was not looked at before. */
+    static const uint8_t operands[TG_IR_A_COUNT] = {1, 2, 2, 2, 3, 2, 2};
+    const bool has_one = operands[d->op] > 1, has_two = operands[d->op] > 2;
     struct tg_text index = {0}, one = {0}, two = {0}, word = {0}, step = {0};
     tg_lower_operand(l, d->a, &index);
-    if (d->b)
+    if (has_one)
         tg_lower_operand(l, d->b, &one);
-    if (d->c)
+    if (has_two)
         tg_lower_operand(l, d->c, &two);
     tg_lower_word(l, d->buffer, index.bytes ? index.bytes : "", &word);
     tg_text_printf(&step, "tg_%s_%s(", verb[d->op], tg_ir_order_names[d->order]);
     tg_text_join(&step, &word);
-    if (d->b) {
+    if (has_one) {
         tg_text_put(&step, ", ");
         tg_text_join(&step, &one);
     }
-    if (d->c) {
+    if (has_two) {
         tg_text_put(&step, ", ");
         tg_text_join(&step, &two);
     }

@@ -215,6 +215,10 @@ static uint32_t effect(const uint32_t *row, const struct tg_ir_code *c, uint32_t
         return before + row[c->b];
     case TG_IR_C_CAS:
         return before == row[c->b] ? row[c->c] : before;
+    case TG_IR_C_AND:
+        return before & row[c->b];
+    case TG_IR_C_OR:
+        return before | row[c->b];
     default:
         return before;
     }
@@ -265,8 +269,10 @@ int tg_ir_run_shared(struct tg_ir_machine *m, uint32_t lane, bool *ret_changed)
                               .node = c->node,
                               .buffer = at.buffer,
                               .index = at.index,
+                              .order = c->order,
                               .before = before,
                               .after = after,
+                              .read = c->op != TG_IR_C_STORE,
                               .wrote =
                                   c->op != TG_IR_C_LOAD && (c->op != TG_IR_C_CAS || before == row[c->b])};
     return m->observer(m->context, &step);

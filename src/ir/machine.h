@@ -31,6 +31,8 @@ enum tg_ir_code_op {
     TG_IR_C_ADD,      /* r[d] = before; += r[b] */
     TG_IR_C_EXCHANGE, /* r[d] = before; = r[b] */
     TG_IR_C_CAS,      /* r[d] = before; = r[c] if it was r[b] */
+    TG_IR_C_AND,      /* r[d] = before; &= r[b] */
+    TG_IR_C_OR,       /* r[d] = before; |= r[b] */
     TG_IR_C_COUNT
 };
 
@@ -39,7 +41,7 @@ struct tg_ir_code {
     uint8_t op;
     uint8_t buffer;
     uint8_t blind; /* an ADD whose result nobody asked for */
-    uint8_t spare;
+    uint8_t order; /* enum tg_ir_order, for the observer */
     uint32_t d, a, b, c;
     uint32_t trap;
     uint32_t node;

@@ -43,7 +43,16 @@ enum tg_ir_kind {
     TG_IR_K_COUNT
 };
 
-enum tg_ir_atomic { TG_IR_A_LOAD, TG_IR_A_STORE, TG_IR_A_ADD, TG_IR_A_EXCHANGE, TG_IR_A_CAS, TG_IR_A_COUNT };
+enum tg_ir_atomic {
+    TG_IR_A_LOAD,
+    TG_IR_A_STORE,
+    TG_IR_A_ADD,
+    TG_IR_A_EXCHANGE,
+    TG_IR_A_CAS,
+    TG_IR_A_AND,
+    TG_IR_A_OR,
+    TG_IR_A_COUNT
+};
 
 /* Marks of what a builder was given and the validator refuses. */
 enum {

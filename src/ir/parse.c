@@ -344,7 +344,7 @@ static struct tg_ir_node rest(struct parse *p, const char *label, bool bare)
 
 static struct tg_ir_node atomic(struct parse *p, uint32_t op)
 {
-    static const uint8_t operands[TG_IR_A_COUNT] = {1, 2, 2, 2, 3};
+    static const uint8_t operands[TG_IR_A_COUNT] = {1, 2, 2, 2, 3, 2, 2};
     struct tg_ir_node none = {0};
     struct tg_ir_expr e[3] = {{0}, {0}, {0}};
     struct word w;
@@ -368,6 +368,10 @@ static struct tg_ir_node atomic(struct parse *p, uint32_t op)
         return tg_ir_atomic_add(p->ir, result, of.text, e[0], e[1], as);
     case TG_IR_A_EXCHANGE:
         return tg_ir_atomic_exchange(p->ir, result, of.text, e[0], e[1], as);
+    case TG_IR_A_AND:
+        return tg_ir_atomic_and(p->ir, result, of.text, e[0], e[1], as);
+    case TG_IR_A_OR:
+        return tg_ir_atomic_or(p->ir, result, of.text, e[0], e[1], as);
     default:
         return tg_ir_atomic_cas(p->ir, result, of.text, e[0], e[1], e[2], as);
     }

@@ -12,8 +12,8 @@ const char *const tg_ir_op_names[TG_IR_OP_COUNT] = {
 const char *const tg_ir_unary_names[TG_IR_UNARY_COUNT] = {"not", "bit_not", "ctz"};
 const char *const tg_ir_place_names[TG_IR_PLACE_COUNT] = {"lane", "lanes", "group", "groups"};
 const char *const tg_ir_order_names[TG_IR_ORDER_COUNT] = {"relaxed", "acquire", "release", "acq_rel"};
-const char *const tg_ir_atomic_names[TG_IR_A_COUNT] = {"atomic_load", "atomic_store", "atomic_add",
-                                                       "atomic_exchange", "atomic_cas"};
+const char *const tg_ir_atomic_names[TG_IR_A_COUNT] = {
+    "atomic_load", "atomic_store", "atomic_add", "atomic_exchange", "atomic_cas", "atomic_and", "atomic_or"};
 const char *const tg_ir_body_params[TG_IR_BODY_PARAMS] = {
     "a0", "a1",  "a2",  "a3",     "a4",     "a5",       "a6",   "a7",   "a8",
     "a9", "a10", "a11", "opcode", "tenant", "priority", "slot", "from", "inner"};

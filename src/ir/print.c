@@ -105,7 +105,7 @@ static void inside(struct out *o, uint32_t id, uint32_t indent)
 
 static void atomic(struct out *o, const struct tg_ir_data *d)
 {
-    static const uint8_t count[TG_IR_A_COUNT] = {1, 2, 2, 2, 3};
+    static const uint8_t count[TG_IR_A_COUNT] = {1, 2, 2, 2, 3, 2, 2};
     const uint32_t operand[3] = {d->a, d->b, d->c};
     if (d->op >= TG_IR_A_COUNT || d->order >= TG_IR_ORDER_COUNT) {
         put(o, "(refused");

@@ -50,9 +50,14 @@ static inline N when(struct tg_ir *ir, E condition, N yes)
     tg_ir_block(ir, label, (const N[]){__VA_ARGS__}, sizeof((const N[]){__VA_ARGS__}) / sizeof(N))
 
 /* ---- What the parts share ---- */
-#define TG_IR_SCAN_BUFFER "worker_scan" /* private: WAITING, TURN, USED, NEXT, one word a level each */
+#define TG_IR_SCAN_BUFFER "worker_scan" /* private: WAITING, TURN, USED, a word a level each; NEXT */
 #define TG_IR_ARGS_BUFFER "worker_args" /* private: the arguments of the opcode that runs */
-enum { TG_IR_WAITING = 0, TG_IR_TURN = 5, TG_IR_USED = 10, TG_IR_NEXT = 15, TG_IR_SCAN_WORDS = 20 };
+/* NEXT has a word a level and tenant, the slot after the last claim there: one for all tenants would let the
+ * claims of another carry a lane past the same slots again and again. */
+enum { TG_IR_WAITING = 0, TG_IR_TURN = 5, TG_IR_USED = 10, TG_IR_NEXT = 15, TG_IR_SCAN_WORDS = 160 };
+
+/* What follows the end of an item, given status and slot, in a kernel with an index. */
+N tg_ir_index_after(struct tg_ir *ir, uint32_t slots);
 
 /* Declares the two, once; false: that cannot be, see tg_ir_no_buffers. */
 bool tg_ir_worker_buffers(struct tg_ir *ir);

@@ -15,7 +15,7 @@
 
 struct variable {
     uint32_t name;
-    uint16_t call; /* which call it belongs to: those of others are not seen */
+    uint32_t call; /* which call it belongs to: those of others are not seen */
     bool constant;
     uint16_t at; /* place in the table */
 };
@@ -29,8 +29,8 @@ struct walk {
     bool user;      /* within a user's body */
     bool inner;     /* within something but blocks */
     bool in_loop;   /* within a loop of this call */
-    uint16_t call;  /* number of the innermost call */
-    uint16_t calls; /* how many so far, modulo 2^16: only those that enclose each other must differ */
+    uint32_t call;  /* number of the innermost call; 0: none */
+    uint32_t calls; /* how many so far, at most TG_IR_MAX_WEIGHT: a number is never used again */
     uint32_t count; /* of variables */
     uint32_t path[TG_IR_MAX_DEPTH + 2];
     struct variable variable[TG_IR_MAX_VARIABLES];
@@ -286,7 +286,7 @@ static int forever(struct walk *w, uint32_t id, const struct tg_ir_data *d, uint
 
 static int atomic(struct walk *w, uint32_t id, const struct tg_ir_data *d, uint64_t *work)
 {
-    static const uint8_t operands[TG_IR_A_COUNT] = {1, 2, 2, 2, 3};
+    static const uint8_t operands[TG_IR_A_COUNT] = {1, 2, 2, 2, 3, 2, 2};
     if (d->op >= TG_IR_A_COUNT)
         return REFUSE(w, -EINVAL, "atomic %u is none", d->op);
     bool load = d->op == TG_IR_A_LOAD;
@@ -297,6 +297,8 @@ static int atomic(struct walk *w, uint32_t id, const struct tg_ir_data *d, uint6
                       tg_ir_atomic_names[d->op]);
     if (load && d->name == 0)
         return REFUSE(w, -EINVAL, "an atomic_load needs a result");
+    if (d->op == TG_IR_A_STORE && d->name != 0)
+        return REFUSE(w, -EINVAL, "an atomic_store has no result");
     int r = buffer(w, d, !load, true);
     const uint32_t operand[3] = {d->a, d->b, d->c};
     for (uint32_t i = 0; r == 0 && i < operands[d->op]; i++)
@@ -313,7 +315,7 @@ static int call(struct walk *w, uint32_t id, const struct tg_ir_data *d, uint64_
     if (r != 0)
         return r;
     uint32_t count = w->count;
-    uint16_t outer = w->call;
+    uint32_t outer = w->call;
     bool in_loop = w->in_loop, user = w->user;
     w->call = ++w->calls;
     w->in_loop = false;

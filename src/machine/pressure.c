@@ -40,7 +40,7 @@ static int parse(const char *text, struct tg_pressure *ret)
     return 0;
 }
 
-int tg_pressure_read(const struct tg_root *root, const char *resource, struct tg_pressure *ret)
+static int read_pressure(const struct tg_root *root, const char *resource, bool own, struct tg_pressure *ret)
 {
     char buf[512], name[64];
     struct tg_cgroup group;
@@ -48,14 +48,26 @@ int tg_pressure_read(const struct tg_root *root, const char *resource, struct tg
     if (err == 0 && group.version == 2) {
         snprintf(name, sizeof name, "%s.pressure", resource);
         err = tg_cgroup_read(root, &group, name, buf, sizeof buf);
-    } else if (err == 0 || err == -ENOENT) {
+    } else if (!own && (err == 0 || err == -ENOENT)) {
         snprintf(name, sizeof name, "/proc/pressure/%s", resource);
         err = tg_text_read(root, name, buf, sizeof buf);
+    } else if (err == 0) {
+        err = -ENOENT;
     }
     /* A kernel that was told to count none has the files and refuses to open them. */
     if (err == -EOPNOTSUPP || err == -ENOTDIR)
         return -ENOENT;
     return err ? err : parse(buf, ret);
+}
+
+int tg_pressure_read(const struct tg_root *root, const char *resource, struct tg_pressure *ret)
+{
+    return read_pressure(root, resource, false, ret);
+}
+
+int tg_contained_pressure(const struct tg_root *root, const char *resource, struct tg_pressure *ret)
+{
+    return read_pressure(root, resource, true, ret);
 }
 
 /* Version 1 counts in a controller of its own, in ns. */

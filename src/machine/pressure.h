@@ -19,6 +19,10 @@ struct tg_pressure {
  * does and cannot be read. */
 int tg_pressure_read(const struct tg_root *root, const char *resource, struct tg_pressure *ret);
 
+/* The same of the group that stands for this part of the machine, and of nothing else: -ENOENT also where
+ * there is no such group, or one of version 1, whose pressure no kernel counts. */
+int tg_contained_pressure(const struct tg_root *root, const char *resource, struct tg_pressure *ret);
+
 /* The work of the group that stands for this part of the machine: processor time used, in us since some
  * start. 0; -ENOENT: this is no part, the machine's own load counts; -errno, -EBADMSG. */
 int tg_contained_cpu_us(const struct tg_root *root, uint64_t *ret_used_us);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * See words.h. A line: "ID:UUID STATUS OOM PEAK BOOT WALL SUM", SUM over all before it. Lines are appended in
- * one write to a file opened with O_APPEND, so those of several wrappers do not mix. */
+ * one write to a file opened with O_APPEND, so those of several wrappers do not mix. Each begins with the end
+ * of a line, too: what a full disk let another write of his in part ends there, and takes nobody's along. */
 #include "proto/words.h"
 
 #include <errno.h>
@@ -100,13 +101,15 @@ int tg_words_write(int fd, const char *mark, const struct tg_word *w)
     size_t length = strnlen(mark, TG_WORD_MARK_BYTES);
     if (length == 0 || length == TG_WORD_MARK_BYTES || mark[strcspn(mark, " \n")] != '\0' || w->status < 0)
         return -EINVAL;
-    char *end = put(line, mark, length);
+    line[0] = '\n';
+    char *const begin = line + 1;
+    char *end = put(begin, mark, length);
     end = put_number(end, (uint64_t)w->status);
     end = put_number(end, w->oom);
     end = put_number(end, w->peak_mb);
     end = put_number(end, w->ended_boot_ms);
     end = put_number(end, w->ended_wall_ms);
-    uint32_t sum = sum_of(line, (size_t)(end - line));
+    uint32_t sum = sum_of(begin, (size_t)(end - begin));
     *end++ = ' ';
     put_sum(sum, end);
     end[8] = '\n';

@@ -7,7 +7,7 @@
  *
  * The broker makes the file and takes it out of the way when it is long: words and words.old change places,
  * so that there always is one, and a line is found in one of them until as many others have followed. A
- * line is input: one that is damaged, or cut off, is no word. Thread-safe. Never prints.
+ * line is input: one that is damaged, or cut off, is no word, and harms no other. Thread-safe. Never prints.
  */
 #ifndef TG_PROTO_WORDS_H
 #define TG_PROTO_WORDS_H

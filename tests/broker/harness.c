@@ -125,6 +125,10 @@ static void become_broker(const struct place *p, const char *exe, int ready_fd)
         argv[n++] = "--adopt-limit";
         argv[n++] = p->adopt;
     }
+    if (p->cancel) {
+        argv[n++] = "--cancel-limit";
+        argv[n++] = p->cancel;
+    }
     if (p->liveness) {
         argv[n++] = "--liveness-limit";
         argv[n++] = p->liveness;

@@ -54,6 +54,7 @@ struct place {
     const char *idle_exit;    /* NULL: as it is by default */
     const char *liveness;     /* --liveness-limit, likewise */
     const char *adopt;        /* --adopt-limit, likewise */
+    const char *cancel;       /* --cancel-limit, likewise */
     bool detached;            /* without --foreground */
     char word[512];           /* what the broker said when it started */
 };

@@ -132,6 +132,122 @@ static void o14_a_closed_gate_opens_below_its_margin(void)
 #define PSI                                                                                                  \
     "some avg10=%s avg60=0.00 avg300=0.00 total=%llu\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 
+/* ---- O14: work that only computes, under the gate and with a fixed number of jobs */
+
+enum { QUEUE = 24, JOB_MS = 60, ROUNDS = 10, GAP_MS = 20, SETTLE_MS = 15 };
+
+struct crowd {
+    struct client c[QUEUE];
+    pid_t pid[QUEUE];
+    uint64_t since_ms[QUEUE]; /* it runs; 0: not yet */
+    bool ended[QUEUE];
+    int running;
+    int shown;           /* as the machine's count says */
+    uint64_t changed_ms; /* the last grant or end */
+};
+
+/* A machine on which nothing runs but these jobs, and whose one-minute load is history. */
+static void put_running(const char *machine, int running)
+{
+    char text[80];
+    snprintf(text, sizeof(text), "8.00 6.00 3.00 %d/100 1234\n", running + 1);
+    put_file(machine, "proc/loadavg", text);
+}
+
+/* A kernel counts who was granted at the moment he is; this test a moment later. So that no count falls into
+ * that moment and shows less than runs, an end shows only when nobody has come in its place. */
+static void crowd_show(struct crowd *w, const char *machine)
+{
+    if (w->running == w->shown || (w->running < w->shown && now_ms() - w->changed_ms < SETTLE_MS))
+        return;
+    put_running(machine, w->running);
+    w->shown = w->running;
+}
+
+/* One step: who was granted runs, who has run long enough ends. */
+static void crowd_step(struct crowd *w, const char *machine)
+{
+    for (int i = 0; i < QUEUE; i++) {
+        if (w->since_ms[i] == 0 && !client_quiet(&w->c[i], 0)) {
+            CHECK_TEXT(next_state(&w->c[i]), "HOLD");
+            w->since_ms[i] = w->changed_ms = now_ms();
+            w->running++;
+            crowd_show(w, machine);
+        } else if (w->since_ms[i] != 0 && !w->ended[i] && now_ms() - w->since_ms[i] >= JOB_MS) {
+            w->ended[i] = true;
+            w->running--;
+            w->changed_ms = now_ms();
+            owner_kill(w->pid[i]);
+        }
+    }
+    crowd_show(w, machine);
+}
+
+/* All of them, first to last, in ms; *ret_most: how many ran at once, *ret_gap_ms: how long this test stood
+ * still. */
+static uint64_t crowd_run(const char *slots, const char *load, int *ret_most, uint64_t *ret_gap_ms)
+{
+    static struct crowd w;
+    struct place p;
+    char machine[200];
+    int left = QUEUE;
+    w = (struct crowd){0};
+    place_with(&p, machine, "8.00 6.00 3.00 1/100 1234\n");
+    set_config(&p, "slots", "0");
+    set_config(&p, "load", load);
+    for (int i = 0; i < QUEUE; i++) {
+        client_open(&w.c[i], &p);
+        w.pid[i] = owner_make();
+        show_process(machine, w.pid[i]);
+        CHECK_TEXT(admit(&w.c[i], "run", w.pid[i], 0, 1, NULL), "WAIT");
+    }
+    set_config(&p, "slots", slots);
+    uint64_t begin = now_ms(), last = begin;
+    for (*ret_most = 0, *ret_gap_ms = 0; left > 0; left = QUEUE) {
+        crowd_step(&w, machine);
+        *ret_most = w.running > *ret_most ? w.running : *ret_most;
+        for (int i = 0; i < QUEUE; i++)
+            left -= w.ended[i];
+        uint64_t now = now_ms();
+        *ret_gap_ms = now - last > *ret_gap_ms ? now - last : *ret_gap_ms;
+        last = now;
+        CHECK(now - begin < PATIENCE_MS);
+        if (left == 0)
+            break;
+        pause_ms(1);
+    }
+    uint64_t took_ms = now_ms() - begin;
+    for (int i = 0; i < QUEUE; i++)
+        client_close(&w.c[i]);
+    place_stop(&p, SIGTERM);
+    return took_ms;
+}
+
+/* The gate, limit 2, against two slots without it: never more than three at once, and what it costs is
+ * bounded at 15 % here, for a loop of tests is no benchmark; a gate that lags or swings costs far more. A
+ * round counts in which this test itself did not stand still for a while; one good one shows it. */
+static void o14_work_that_only_computes_is_as_fast_as_with_a_fixed_number(void)
+{
+    int clear = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int most, most_fixed;
+        uint64_t gap_ms, gap_fixed_ms;
+        uint64_t fixed_ms = crowd_run("2", "off", &most_fixed, &gap_fixed_ms);
+        uint64_t gate_ms = crowd_run("100", "2", &most, &gap_ms);
+        fprintf(stderr,
+                "  %" PRIu64 " ms with two slots, %" PRIu64 " ms under the gate, at most %d at once\n",
+                fixed_ms, gate_ms, most);
+        CHECK_EQ(most_fixed, 2);
+        if (gap_ms >= GAP_MS || gap_fixed_ms >= GAP_MS)
+            continue;
+        if (most <= 3 && gate_ms * 100 <= fixed_ms * 115)
+            return;
+        clear++;
+    }
+    CHECK_EQ(clear, 0);
+    not_shown("this machine leaves no time to show it");
+}
+
 static void put_pressure(const char *machine, const char *file, const char *avg10, unsigned long long total)
 {
     char text[300];
@@ -239,8 +355,9 @@ static bool waits_while_busy(struct client *c, const char *machine, uint64_t *re
 }
 
 /* M11: in a container the load average is the host's: 50 there says nothing, and 0 there says nothing. False
- * when the machine was too busy with other things to tell. */
-static bool m11_round(void)
+ * when the third job did not wait; *ret_disturbed: this test was seen to be kept off the processor, which may
+ * be why. */
+static bool m11_round(bool *ret_disturbed)
 {
     struct place p;
     struct jobs j;
@@ -263,14 +380,14 @@ static bool m11_round(void)
     place_ready(&p, 100);
     set_config(&p, "load", "2");
     jobs_make(&j, &p, machine, 3);
-    uint64_t took_ms, gap_ms, begin = now_ms();
+    uint64_t took_ms, gap_ms = 0, begin = now_ms();
     int held = jobs_ask(&j, 3, &took_ms);
     CHECK(held == 2 || took_ms >= TG_LOAD_WINDOW_MS); /* both are expected to compute; the third waits */
     /* They do, and more, however idle the host's figures look. */
     put_file(machine, "proc/loadavg", "0.00 0.00 0.00 1/900 1234\n");
     bool in_time = held == 2 && now_ms() - begin < TG_LOAD_WINDOW_MS / 2;
     bool waited = in_time && waits_while_busy(&j.c[2], machine, &gap_ms);
-    CHECK(waited || !in_time || gap_ms > 30);
+    *ret_disturbed = !in_time || gap_ms > 30;
     /* And no more: its turn. */
     if (waited)
         CHECK_TEXT(next_state(&j.c[2]), "HOLD");
@@ -281,10 +398,16 @@ static bool m11_round(void)
 
 static void m11_in_a_container_its_own_work_counts(void)
 {
+    /* The broker may be kept off the processor as well, which is not seen here: one round alone blames
+     * nobody. */
+    int undisturbed = 0;
     for (int i = 0; i < 20; i++) {
-        if (m11_round())
+        bool disturbed;
+        if (m11_round(&disturbed))
             return;
+        undisturbed += !disturbed;
     }
+    CHECK(undisturbed < 5);
     SKIP("this machine is too busy with other things");
 }
 
@@ -294,6 +417,7 @@ int main(void)
     RUN(o14_recent_grants_count_until_they_show);
     RUN(o14_a_closed_gate_opens_below_its_margin);
     RUN(o14_strangers_load_is_named_and_may_be_overruled);
+    RUN(o14_work_that_only_computes_is_as_fast_as_with_a_fixed_number);
     RUN(m10_pressure_alone_holds_back_and_ends_nobody);
     RUN(m11_in_a_container_its_own_work_counts);
     return shown_all();

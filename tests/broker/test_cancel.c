@@ -195,51 +195,149 @@ static void everybody_who_asked_is_answered(void)
     place_stop(&p, SIGTERM);
 }
 
-/* What cannot be ended is named. Here: a child that belongs to root, under a broker that does not. */
-static void what_survives_is_named(void)
+enum { NOBODY = 65534, DEAF_MAX = 40 };
+
+/* Sleeps until the test, which has the other end, is gone. */
+static void sleep_deaf(int life)
 {
-    enum { NOBODY = 65534 };
-    struct place p;
-    struct tree_job a;
+    char byte;
+    while (read(life, &byte, 1) < 0)
+        ;
+    _exit(0);
+}
+
+/* Under a broker that is not root: a holder with n children that belong to root, which the broker cannot end.
+ * False where the test is not root. */
+static bool deaf_tree(struct place *p, const char *cancel_limit, struct tree_job *ret, size_t n,
+                      pid_t children[DEAF_MAX])
+{
+    static int life[2] = {-1, -1}; /* the writing end is the test's alone */
+    int fds[2];
     if (geteuid() != 0) {
         fprintf(stderr, "  left out: only root can make a child that its user cannot end\n");
-        return;
+        return false;
     }
-    place_make(&p);
-    p.run_as = NOBODY;
-    CHECK(chmod(p.dir, 0755) == 0);
-    CHECK(mkdir(p.runtime, 0700) == 0 && chown(p.runtime, NOBODY, NOBODY) == 0);
-    CHECK(mkdir(p.state, 0700) == 0 && chown(p.state, NOBODY, NOBODY) == 0);
-    place_ready(&p, 1);
-    int fds[2];
-    pid_t child;
-    CHECK(pipe(fds) == 0);
-    a.pid = fork();
-    if (a.pid == 0) {
-        child = fork();
-        if (child == 0)
-            for (;;)
-                pause();
+    place_make(p);
+    p->run_as = NOBODY;
+    p->cancel = cancel_limit;
+    CHECK(chmod(p->dir, 0755) == 0);
+    CHECK(mkdir(p->runtime, 0700) == 0 && chown(p->runtime, NOBODY, NOBODY) == 0);
+    CHECK(mkdir(p->state, 0700) == 0 && chown(p->state, NOBODY, NOBODY) == 0);
+    place_ready(p, 1);
+    close(life[0]);
+    close(life[1]);
+    CHECK(pipe2(life, O_CLOEXEC) == 0 && pipe2(fds, O_CLOEXEC) == 0);
+    *ret = (struct tree_job){0};
+    ret->pid = fork();
+    if (ret->pid == 0) {
+        pid_t made[DEAF_MAX] = {0};
+        close(life[1]);
+        for (size_t i = 0; i < n; i++) {
+            made[i] = fork();
+            if (made[i] == 0)
+                sleep_deaf(life[0]);
+        }
         CHECK(setuid(NOBODY) == 0);
-        CHECK(write(fds[1], &child, sizeof(child)) == sizeof(child));
+        CHECK(write(fds[1], made, sizeof(made)) == sizeof(made));
         for (;;)
             pause();
     }
-    CHECK(read(fds[0], &child, sizeof(child)) == sizeof(child));
-    client_open(&a.c, &p);
-    CHECK_TEXT(tree_job_ask(&a), "HOLD");
+    CHECK(read(fds[0], children, DEAF_MAX * sizeof(pid_t)) == DEAF_MAX * sizeof(pid_t));
+    close(fds[0]);
+    close(fds[1]);
+    client_open(&ret->c, p);
+    CHECK_TEXT(tree_job_ask(ret), "HOLD");
+    return true;
+}
+
+/* What cannot be ended is named. */
+static void what_survives_is_named(void)
+{
+    struct place p;
+    struct tree_job a;
+    pid_t children[DEAF_MAX];
+    if (!deaf_tree(&p, "300", &a, 1, children))
+        return;
     json_t *m = cancel_now(&p, a.ticket, 0);
     CHECK_TEXT(text_at(m, "state"), "HOLD");
     CHECK_EQ(json_array_size(at(m, "survivors")), 1);
-    CHECK_EQ(number_at(m, "survivors.0"), child);
+    CHECK_EQ(number_at(m, "survivors.0"), children[0]);
     json_decref(m);
     CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
-    end_pid(child);
+    end_pid(children[0]);
     EVENTUALLY(holders_of(&p) == 0);
     client_close(&a.c);
-    close(fds[0]);
-    close(fds[1]);
     place_stop(&p, SIGTERM);
+}
+
+/* Who dies slowly is not given up: the limit counts from the last death. One dies a second here, of six,
+ * under a limit of three. On a machine that stands still for longer than that nothing is shown. */
+static void l19_a_tree_that_dies_slowly_is_waited_for(void)
+{
+    enum { TREE = 6, EACH_MS = 1000, TIMES = 5 };
+    bool late = true;
+    for (int round = 0; round < TIMES && late; round++) {
+        struct place p;
+        struct tree_job a;
+        struct client c;
+        pid_t children[DEAF_MAX];
+        if (!deaf_tree(&p, "3000", &a, TREE, children))
+            return;
+        client_open(&c, &p);
+        client_send(&c, cancel_message(a.ticket, 0));
+        late = false;
+        for (int i = 0; i < TREE; i++) {
+            uint64_t before = now_ms();
+            pause_ms(EACH_MS);
+            end_pid(children[i]);
+            late |= now_ms() - before > 2 * EACH_MS;
+        }
+        json_t *m = client_recv(&c);
+        if (late)
+            json_decref(m);
+        else
+            must_be_done(m);
+        CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
+        EVENTUALLY(holders_of(&p) == 0);
+        client_close(&c);
+        client_close(&a.c);
+        place_stop(&p, SIGTERM);
+    }
+    if (late)
+        not_shown("this machine stands still for seconds");
+}
+
+/* But not for ever, as a tree that replaces its dead would have it: here one dies every 120 ms, which is
+ * progress under a limit of 200, for twice as long as twelve limits. */
+static void l19_a_tree_that_dies_for_ever_has_a_bound(void)
+{
+    enum { EACH_MS = 120, TIMES = 3 };
+    bool answered = false;
+    for (int round = 0; round < TIMES && !answered; round++) {
+        struct place p;
+        struct tree_job a;
+        struct client c;
+        pid_t children[DEAF_MAX];
+        size_t dead = 0;
+        if (!deaf_tree(&p, "200", &a, DEAF_MAX, children))
+            return;
+        client_open(&c, &p);
+        client_send(&c, cancel_message(a.ticket, 0));
+        while (dead < DEAF_MAX && client_quiet(&c, EACH_MS))
+            end_pid(children[dead++]);
+        json_t *m = client_recv(&c);
+        answered = strcmp(text_at(m, "state"), "HOLD") == 0;
+        fprintf(stderr, "  answered after %zu deaths\n", dead);
+        json_decref(m);
+        while (dead < DEAF_MAX)
+            end_pid(children[dead++]);
+        CHECK_EQ(waitpid(a.pid, NULL, 0), a.pid);
+        EVENTUALLY(holders_of(&p) == 0);
+        client_close(&c);
+        client_close(&a.c);
+        place_stop(&p, SIGTERM);
+    }
+    CHECK(answered);
 }
 
 /* Processor time of all threads of a process, or of its first one alone, in ns; 0 where that is not counted.
@@ -308,6 +406,8 @@ int main(void)
     RUN(l19_a_tree_that_forks_all_the_time_is_emptied);
     RUN(everybody_who_asked_is_answered);
     RUN(what_survives_is_named);
+    RUN(l19_a_tree_that_dies_slowly_is_waited_for);
+    RUN(l19_a_tree_that_dies_for_ever_has_a_bound);
     RUN(the_loop_does_not_look);
-    return 0;
+    return shown_all();
 }

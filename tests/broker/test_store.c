@@ -167,6 +167,71 @@ static void s10_numbers_are_never_given_twice(void)
     }
 }
 
+/* U10: what an older program left is opened by this one, with all that is in it, and its numbers go on. */
+static void u10_a_store_of_schema_1_is_carried_over(void)
+{
+    static char text[1 << 16];
+    char path[600];
+    struct place p;
+    struct tg_store_report r;
+    const char *data = getenv("TG_TEST_DATA");
+    if (!data)
+        SKIP("TG_TEST_DATA does not say where the tests' files are");
+    make(&p);
+    snprintf(path, sizeof(path), "%s/store_1.sql", data);
+    FILE *f = fopen(path, "re");
+    CHECK(f);
+    size_t n = fread(text, 1, sizeof(text) - 1, f);
+    CHECK(n > 0 && n < sizeof(text) - 1);
+    fclose(f);
+    sql(p.store, text);
+    CHECK_EQ(ask(p.store, "PRAGMA user_version"), 1);
+    for (int round = 0; round < 2; round++) { /* and once more as what it is now */
+        struct tg_store *s = must_open(p.store, &r);
+        CHECK(r.quarantined[0] == '\0');
+        CHECK_EQ(tg_store_next_id(s), 42);
+        CHECK_TEXT(tg_store_uuid(s), "7073ecf2-d5ae-44f4-857d-4b35ada2c532");
+        struct loaded *l = load(s, &r);
+        CHECK_EQ(r.dropped_rows, 0);
+        CHECK_EQ(l->n, 3);
+        CHECK(l->t[0]->id == 4 && l->t[0]->state == TG_HOLD && l->t[0]->time_ms == 3600000);
+        CHECK_TEXT(l->t[0]->cmd, "sleep 30");
+        CHECK(l->t[1]->id == 5 && l->t[1]->state == TG_WAIT && l->t[1]->prio == 3 && l->t[1]->est_mb == 200);
+        CHECK_TEXT(l->t[1]->key, "nightly");
+        CHECK_TEXT(l->t[2]->cmd, "/bin/false");
+        CHECK(tg_store_has_ended(s, 3) && !tg_store_has_ended(s, 4));
+        tg_store_close(s);
+    }
+    CHECK_EQ(ask(p.store, "PRAGMA user_version"), TG_STORE_SCHEMA);
+    CHECK_EQ(ask(p.store, "SELECT count(*) FROM config WHERE key='slots' AND value='1'"), 1);
+    CHECK_EQ(ask(p.store, "SELECT count(*) FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'"), 0);
+    struct tg_store *s = must_open(p.store, &r);
+    struct tg_ticket *t = ticket(42);
+    CHECK_EQ(tg_store_insert(s, t), 0);
+    CHECK_EQ(tg_store_end(s, t, TG_OUTCOME_DONE, 0), 0);
+    tg_ticket_free(t);
+    tg_store_close(s);
+}
+
+/* A grant of somebody new is one page of the log (P1: what a grant costs does not depend on what was before).
+ */
+static void a_grant_is_one_page(void)
+{
+    struct place p;
+    struct tg_store_report r;
+    make(&p);
+    struct tg_store *s = must_open(p.store, &r);
+    for (uint64_t id = 1; id <= 5; id++) {
+        struct tg_ticket *t = ticket(id);
+        t->state = TG_HOLD;
+        int before = tg_store_log_pages(s);
+        CHECK_EQ(tg_store_grant(s, t, true, NULL), 0);
+        CHECK(id == 1 || tg_store_log_pages(s) == before + 1);
+        tg_ticket_free(t);
+    }
+    tg_store_close(s);
+}
+
 static void u10_a_newer_schema_is_refused_and_kept(void)
 {
     struct place p;
@@ -475,6 +540,8 @@ int main(void)
 {
     RUN(what_was_written_is_read_again);
     RUN(s10_numbers_are_never_given_twice);
+    RUN(u10_a_store_of_schema_1_is_carried_over);
+    RUN(a_grant_is_one_page);
     RUN(u10_a_newer_schema_is_refused_and_kept);
     RUN(a_second_opener_is_refused);
     RUN(rows_that_break_a_rule_are_dropped);

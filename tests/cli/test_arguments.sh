@@ -110,6 +110,13 @@ values_at_the_borders_are_taken() {
   [ "$("$TG" config slots)" = 2 ] || fail "a refused setting has changed something"
   must_count 0 0
 }
+# It is started by programs that have their GPU owned by it, with a socket; without one it ends.
+owning_a_device_is_not_for_hands() {
+  exits 2 "$TG" engine device 3</dev/null
+  grep -q 'device_process' err || fail "it says: $(cat err)"
+  exits 2 "$TG" engine device now
+  grep -q "'now'" err || fail "it says: $(cat err)"
+}
 row n1_wait_admit
 row n1_run
 row what_excludes_each_other_is_refused
@@ -118,3 +125,4 @@ row n4_large_values_do_not_wrap
 row n5_zero_is_documented
 row wrong_shapes_are_named
 row values_at_the_borders_are_taken
+row owning_a_device_is_not_for_hands

@@ -96,6 +96,38 @@ a_store_that_was_removed_is_the_same() {
   must_count 0 0
 }
 
+# What wait-admit granted has no mark: it stands beside the store.
+u7_a8_a_wait_admit_holder_keeps_what_it_holds() {
+  local holder released dead waiter
+  use_slots 3
+  sleep 600 & holder=$!
+  sleep 600 & released=$!
+  sleep 600 & dead=$!
+  STARTED+=($holder $released $dead)
+  for pid in $holder $released $dead; do
+    "$TG" wait-admit $pid 3 123 4 1000 >/dev/null || fail "no grant for $pid"
+  done
+  exits 0 "$TG" release $released
+  zero_store
+  kill -KILL $dead
+  until_true 5 ended $dead || fail "it stays"
+  [ "$(jfield recognised)" = 1 ] || fail "recognised: $(jfield recognised), not 1"
+  json | grep -q '"est_mb": 123,' || fail "it holds something else: $(json)"
+  use_slots 1
+  must_count 1 0
+  in_background "$TG" run -q -m 10 -- touch after
+  waiter=$BG
+  must_count 1 1
+  [ ! -e after ] || fail "a second one was let in"
+  exits 0 "$TG" release $holder
+  wait "$waiter" || fail "the waiter exits $?"
+  must_count 0 0
+  zero_store # and is not found again
+  [ "$(jfield recognised)" = 0 ] || fail "who released is recognised"
+  use_slots 1
+  kill -KILL $holder $released
+}
+
 marks_of_other_stores_do_not_count() {
   local other
   # Nobody else's on this machine.
@@ -123,5 +155,6 @@ row u7_a8_a_running_command_keeps_its_slot_when_the_store_is_zeroed
 row a6_a4_what_it_starts_and_leaves_behind_still_belongs_to_it
 [ -x "$BUILD/tidegate-broker-armed" ] && row a8_killed_in_the_middle_it_is_found_again
 row a_store_that_was_removed_is_the_same
+row u7_a8_a_wait_admit_holder_keeps_what_it_holds
 row marks_of_other_stores_do_not_count
 exit 0

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <unistd.h>
 
 #include <tidegate/engine.h>
 
@@ -31,6 +32,21 @@ static inline const char *test_backend(void)
     return name && name[0] ? name : NULL;
 }
 
+/* TG_TEST_OWN_PROCESS: the device is owned by a child, which is this program again. */
+__attribute__((constructor)) static void test_device_main(int argc, char **argv)
+{
+    int code = tg_engine_device_main(argc, argv);
+    if (code >= 0)
+        _exit(code);
+}
+
+/* All warps of the emulator share one thread: what makes rings wrap elsewhere takes minutes there. */
+static inline bool test_emulated(void)
+{
+    const char *name = test_backend();
+    return name && strcmp(name, "emulated") == 0;
+}
+
 static inline struct tg_engine_options test_options(uint32_t slots, uint32_t workers)
 {
     struct tg_engine_options o;
@@ -40,6 +56,7 @@ static inline struct tg_engine_options test_options(uint32_t slots, uint32_t wor
     o.flags = test_flags;
     o.latency_every = 1;
     o.backend = test_backend();
+    o.device_process = o.backend && getenv("TG_TEST_OWN_PROCESS") ? "/proc/self/exe" : NULL;
     /* No fault of ours may keep the card. The emulator is slow, and keeps nothing. */
     o.device_limit_ms = o.backend && strcmp(o.backend, "cuda") != 0 ? 240000 : 60000;
     return o;

@@ -123,7 +123,7 @@ static inline struct tg_ir_node random_atomic(struct random_ir *g, const char *r
     struct tg_ir_expr at = random_index(g, buffer, 20);
     enum tg_ir_order order = (enum tg_ir_order)random_below(g, TG_IR_ORDER_COUNT);
     struct tg_ir_expr a = random_expr(g, 20);
-    switch (random_below(g, 5)) {
+    switch (random_below(g, 7)) {
     case 0:
         return tg_ir_atomic_load(g->ir, result ? result : "result", buffer, at,
                                  random_below(g, 2) ? TG_IR_RELAXED : TG_IR_ACQUIRE);
@@ -131,6 +131,10 @@ static inline struct tg_ir_node random_atomic(struct random_ir *g, const char *r
         return tg_ir_atomic_add(g->ir, result, buffer, at, a, order);
     case 2:
         return tg_ir_atomic_exchange(g->ir, result, buffer, at, a, order);
+    case 3:
+        return tg_ir_atomic_and(g->ir, result, buffer, at, a, order);
+    case 4:
+        return tg_ir_atomic_or(g->ir, result, buffer, at, a, order);
     default:
         return tg_ir_atomic_cas(g->ir, result, buffer, at,
                                 random_below(g, 2) ? tg_ir_load(g->ir, buffer, at) : a, random_expr(g, 20),

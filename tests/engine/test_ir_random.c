@@ -3,7 +3,8 @@
  * compiled, and leave the same words and values behind. The emitted text compiles without a warning, also
  * with every warning an error, and does nothing undefined (UBSan).
  *
- * TG_IR_RANDOM_BODIES sets how many programs; 40 unless said. Each runs on several memories. */
+ * TG_IR_RANDOM_BODIES sets how many programs for each compiler; 40 unless said, in units of at most 50. Each
+ * runs on several memories. TG_IR_RANDOM_SEED gives others. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #define LANES 3u
 #define GROUPS 2u
 #define MEMORIES (LANES * GROUPS) /* each is seen by a lane of its own */
-#define MAX_BODIES 1000u
+#define MAX_BODIES 50u            /* of one unit: compilers take their time */
 #define ARENA (64u << 20)
 
 static const uint32_t sizes[TG_IR_MAX_BUFFERS] = {48, 176, 0, 9, 256, 8, 1};
@@ -172,19 +173,23 @@ static void programs_agree(void)
     static const char *const cc[] = {"gcc -Wall -Wextra -Werror -pedantic -O1",
                                      "clang -Wall -Wextra -Werror -O2",
                                      "gcc -fsanitize=undefined -fno-sanitize-recover=all -O0"};
-    const char *asked = getenv("TG_IR_RANDOM_BODIES");
+    const char *asked = getenv("TG_IR_RANDOM_BODIES"), *other = getenv("TG_IR_RANDOM_SEED");
     uint32_t bodies = asked ? (uint32_t)strtoul(asked, NULL, 10) : 40;
-    CHECK(bodies > 0 && bodies <= MAX_BODIES);
+    uint64_t seed = other ? strtoull(other, NULL, 10) * 1000003u : 0;
+    CHECK(bodies > 0);
     void *arena = malloc(ARENA);
     CHECK(arena);
-    for (uint32_t i = 0; i < 3; i++) {
-        struct tg_ir ir;
-        tg_ir_init(&ir, arena, ARENA);
-        CHECK(tg_ir_buffer(&ir, "mine", 0) == 5 && tg_ir_buffer(&ir, "which", 0) == 6);
-        CHECK(tg_ir_buffer(&ir, "own", 7) == 7 && tg_ir_buffer(&ir, "other", 3) == 8);
-        struct tg_ir_node root = program(&ir, 1000 * (i + 1), bodies);
-        agree(&ir, root, bodies, cc[i], 77 * i);
-    }
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t done = 0; done < bodies;) {
+            uint32_t now = bodies - done < MAX_BODIES ? bodies - done : MAX_BODIES;
+            struct tg_ir ir;
+            tg_ir_init(&ir, arena, ARENA);
+            CHECK(tg_ir_buffer(&ir, "mine", 0) == 5 && tg_ir_buffer(&ir, "which", 0) == 6);
+            CHECK(tg_ir_buffer(&ir, "own", 7) == 7 && tg_ir_buffer(&ir, "other", 3) == 8);
+            struct tg_ir_node root = program(&ir, seed + 100000 * (i + 1) + done, now);
+            agree(&ir, root, now, cc[i], seed + 77 * i);
+            done += now;
+        }
     free(arena);
 }
 

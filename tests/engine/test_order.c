@@ -38,7 +38,7 @@ static void flood(uint32_t levels, uint32_t bound)
     struct tg_engine *e = test_engine(test_flags ? 320 : 2560, 1);
     struct gate g;
     struct notes n;
-    uint32_t each = test_flags ? 60 : 500, kinds = 0;
+    uint32_t each = test_flags ? 60 : test_emulated() ? 150 : 500, kinds = 0;
     notes_start(&n, e, each * TG_PRIORITY_LEVELS);
     gate_close(&g, e, TG_PRIORITY_CRITICAL);
     for (uint32_t level = 0; level < TG_PRIORITY_LEVELS; level++) {
@@ -82,6 +82,114 @@ static void e3_bound_holds_for_every_flood(void)
 {
     for (uint32_t levels = 1; levels <= TG_LEVELS_ALL; levels++)
         flood(levels, TG_OVERTAKING_BOUND);
+}
+
+/* A handler that submits an urgent item at every third note. */
+static int comes_between(void *context, struct tg_op *op)
+{
+    if (op->args[0] % 3 == 2)
+        note_submit(op->engine, 1, TG_PRIORITY_CRITICAL, op->args[0]);
+    return note_handler(context, op);
+}
+
+/* A worker decides several claims of a level at once; an urgent item that comes between is next all the same,
+ * also where the level's mark still stood from the one before. */
+static void e2_an_urgent_item_is_next_whatever_was_decided(void)
+{
+    if (test_flags || test_backend())
+        return; /* no order within a level; no handlers */
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        struct tg_engine *e = test_engine(8000, workers);
+        struct gate stays, g;
+        struct notes n;
+        notes_start(&n, e, 200);
+        CHECK_EQ(tg_engine_register(e, OP_COUNT, comes_between, &n), 0);
+        for (uint32_t i = 1; i < workers; i++)
+            gate_close(&stays, e, 0);
+        gate_close(&g, e, 0);
+        for (uint32_t i = 0; i < 99; i++)
+            CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_NORMAL, OP_COUNT, &i, 1, NULL), 0);
+        gate_open(&g);
+        uint64_t until = tg_clock_mono_ns() + LIMIT;
+        while (tg_load_acquire_u32(&n.count) < 132 && tg_clock_mono_ns() < until)
+            sched_yield();
+        for (uint32_t i = 1; i < workers; i++)
+            gate_open(&stays);
+        CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+        CHECK_EQ(n.count, 132);
+        for (uint32_t i = 0; i < 132; i++) {
+            bool urgent = i % 4 == 3; /* notes 0, 1, 2, the urgent one of 2, 3, 4, 5, that of 5, ... */
+            CHECK_EQ(n.note[i] >> 24, urgent ? TG_PRIORITY_CRITICAL : TG_PRIORITY_NORMAL);
+            CHECK_EQ(n.note[i] & 0xFFFFu, i / 4 * 3 + (urgent ? 2 : i % 4));
+        }
+        free(n.note);
+        test_close(e);
+    }
+}
+
+/* A turn ends after 64 claims, also where an urgent item came between and what is decided at once does not
+ * divide it. */
+static void e4_a_turn_is_no_longer_after_an_interruption(void)
+{
+    if (test_flags || test_backend())
+        return;
+    struct tg_engine *e = test_engine(8000, 1);
+    struct gate g;
+    struct notes n;
+    const uint32_t interrupts = 2;
+    notes_start(&n, e, 400);
+    CHECK_EQ(tg_engine_register(e, OP_COUNT, comes_between, &n), 0);
+    gate_close(&g, e, 0);
+    for (uint32_t tenant = 0; tenant < 2; tenant++) {
+        CHECK_EQ(tg_engine_submit(e, tenant, TG_PRIORITY_NORMAL, OP_COUNT, &interrupts, 1, NULL), 0);
+        for (uint32_t i = 1; i < 128; i++)
+            note_submit(e, tenant, TG_PRIORITY_NORMAL, i);
+    }
+    gate_open(&g);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    CHECK_EQ(n.count, 2 * 128 + 2);
+    for (uint32_t i = 0, normal = 0; i < n.count; i++)
+        if (n.note[i] >> 24 == TG_PRIORITY_NORMAL)
+            CHECK_EQ(n.note[i] >> 16 & 0xFFu, normal++ / 64 % 2);
+    free(n.note);
+    test_close(e);
+}
+
+static int floods(void *context, struct tg_op *op)
+{
+    for (uint32_t i = 0; i < 60; i++)
+        note_submit(op->engine, 0, TG_PRIORITY_CRITICAL, i);
+    return note_handler(context, op);
+}
+
+/* What was decided for a level whose item turns out to be cancelled is void once another was decided for. */
+static void e3_a_cancelled_item_leaves_no_decision_behind(void)
+{
+    if (test_flags || test_backend())
+        return;
+    struct tg_engine *e = test_engine(8000, 1);
+    struct gate g;
+    struct notes n;
+    struct tg_item t;
+    notes_start(&n, e, 200);
+    CHECK_EQ(tg_engine_register(e, OP_COUNT, floods, &n), 0);
+    gate_close(&g, e, TG_PRIORITY_HIGH);
+    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_CRITICAL, TG_OP_NOP, NULL, 0, &t), 0);
+    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_NORMAL, OP_COUNT, NULL, 0, NULL), 0);
+    for (uint32_t i = 0; i < 8; i++)
+        note_submit(e, 0, TG_PRIORITY_NORMAL, i);
+    CHECK_EQ(tg_engine_cancel(e, &t), 0);
+    gate_open(&g);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    CHECK_EQ(n.count, 69);
+    for (uint32_t i = 0, overtaken = 0, left = 9; i < n.count && left > 0; i++) {
+        bool normal = n.note[i] >> 24 == TG_PRIORITY_NORMAL;
+        overtaken = normal ? 0 : overtaken + 1;
+        left -= normal ? 1 : 0;
+        CHECK(overtaken <= TG_STARVATION_THRESHOLD);
+    }
+    free(n.note);
+    test_close(e);
 }
 
 static void words_tell_claims_by_level(void)
@@ -216,6 +324,9 @@ static void cases(void)
     RUN(e3_only_critical_and_high_does_not_stall);
     RUN(e3_bound_holds_for_every_flood);
     RUN(each_thread_in_its_order_and_none_behind_another);
+    RUN(e2_an_urgent_item_is_next_whatever_was_decided);
+    RUN(e4_a_turn_is_no_longer_after_an_interruption);
+    RUN(e3_a_cancelled_item_leaves_no_decision_behind);
     RUN(words_tell_claims_by_level);
     RUN(e4_backlogged_tenants_share_evenly_at_100_to_1);
     RUN(e4_never_yields_when_nobody_else_waits);

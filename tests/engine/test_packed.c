@@ -85,6 +85,92 @@ static void packed_built_in_ops(void)
     CHECK_EQ(test_word(e, OBS), 99);
 }
 
+#define WORDS 40u /* observable words of the model below */
+
+/* One random built-in operation over them with at most so many words of arguments, and what it does to the
+ * model. */
+static uint32_t random_op(uint64_t *seed, uint32_t room, uint32_t *args, uint32_t *ret_words, uint32_t *model)
+{
+    uint32_t kind = (uint32_t)check_random(seed) % 7, a = (uint32_t)check_random(seed) % WORDS,
+             b = (uint32_t)check_random(seed) % WORDS, value = (uint32_t)check_random(seed);
+    uint32_t need = kind == TG_OP_NOP                                                              ? 0
+                    : kind == TG_OP_COMPARE_SWAP || kind == TG_OP_MEMCPY || kind == TG_OP_DFA_STEP ? 3
+                                                                                                   : 2;
+    if (need > room)
+        kind = TG_OP_NOP;
+    *ret_words = need > room ? 0 : need;
+    switch (kind) {
+    case TG_OP_STORE_U32:
+        args[0] = model[b] = value;
+        args[1] = OBS + b;
+        break;
+    case TG_OP_ATOMIC_ADD:
+        args[0] = value;
+        args[1] = OBS + b;
+        model[b] += value;
+        break;
+    case TG_OP_LOAD_U32:
+        args[0] = OBS + a;
+        args[1] = b;
+        model[b] = model[a];
+        break;
+    case TG_OP_COMPARE_SWAP: /* of word a; what it was goes to word OBS + a of the observable ones */
+        args[0] = OBS + a;
+        args[1] = value % 2 ? model[a] : value;
+        args[2] = value ^ 1;
+        model[OBS + a] = model[a];
+        model[a] = args[1] == model[a] ? args[2] : model[a];
+        break;
+    case TG_OP_MEMCPY:
+        args[0] = OBS + a;
+        args[1] = OBS + b;
+        args[2] = value % 5;
+        for (uint32_t i = 0; i < args[2]; i++)
+            model[b + i] = model[a + i];
+        break;
+    case TG_OP_DFA_STEP:
+        args[0] = value % 3;
+        args[1] = a;
+        args[2] = b;
+        model[b] = args[0] * 1000 + a;
+        break;
+    default:
+        break;
+    }
+    return kind;
+}
+
+/* Every built-in operation with its own arguments, in random shapes, against a model of the words. */
+static void packed_built_in_ops_of_random_shapes(void)
+{
+    static uint32_t table[3 * TG_DFA_COLUMNS], model[512];
+    struct tg_engine_options o = test_options(64, 1);
+    uint64_t seed = 11;
+    o.observables = 512;
+    e = test_open(&o);
+    for (uint32_t i = 0; i < 3 * TG_DFA_COLUMNS; i++)
+        table[i] = i / TG_DFA_COLUMNS * 1000 + i % TG_DFA_COLUMNS;
+    CHECK_EQ(tg_engine_set_dfa(e, table, 3), 0);
+    memset(model, 0, sizeof(model));
+    for (int round = 0; round < 1500; round++) {
+        uint32_t values[TG_ARGS_PER_SLOT], used = 0, n = (uint32_t)check_random(&seed) % 8;
+        uint32_t room = TG_ARGS_PER_SLOT - (2 + 2 * n + 3) / 4;
+        struct tg_packed_op ops[8];
+        struct tg_item t;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t words = 0;
+            uint32_t kind = random_op(&seed, room - used, &values[used], &words, model);
+            ops[i] = (struct tg_packed_op){(uint8_t)kind, &values[used], words};
+            used += words;
+        }
+        CHECK_EQ(run_packed(ops, n, &t), 0);
+        if (round % 50 == 49)
+            for (uint32_t i = 0; i < 512; i++)
+                CHECK_EQ(test_word(e, OBS + i), model[i]);
+    }
+    test_close(e);
+}
+
 static uint32_t reason_of(const uint32_t *args, uint32_t *inner)
 {
     struct tg_item t;
@@ -139,6 +225,7 @@ static void e9_65th_record_keeps_64(void)
 
 static void cases(void)
 {
+    RUN(packed_built_in_ops_of_random_shapes);
     e = test_engine(64, 1);
     RUN(packed_six_ops_own_arguments);
     RUN(packed_every_legal_shape);

@@ -107,6 +107,36 @@ static void e2_slots_on_the_move_are_handed_over_at_once(void)
     test_close(e);
 }
 
+static uint32_t busy;
+
+static int again_while_busy(void *context, struct tg_op *op)
+{
+    (void)context, (void)op;
+    return tg_load_acquire_u32(&busy) ? TG_OP_REQUEUE : TG_OP_FINISHED;
+}
+
+/* What a worker keeps back of freed slots follows the level's size: else a level made small would lie in its
+ * hands as a whole, while other levels give it no moment to return them. */
+static void a_small_level_is_not_kept_by_a_busy_worker(void)
+{
+    if (test_flags || test_backend())
+        return; /* scanning, 5,120 slots a look */
+    struct tg_engine *e = test_engine(5120, 1);
+    const uint32_t small[6] = {0, 1024, 2048, 5110, 5115, 5120};
+    CHECK_EQ(tg_engine_resize(e, small, LIMIT), 0);
+    CHECK_EQ(tg_engine_register(e, OP_COUNT, again_while_busy, NULL), 0);
+    tg_store_release_u32(&busy, 1);
+    CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_CRITICAL, OP_COUNT, NULL, 0, NULL), 0);
+    uint64_t end = tg_clock_mono_ns() + LIMIT / 4;
+    for (uint32_t n = 0; n < 100;) {
+        n += tg_engine_submit(e, 0, TG_PRIORITY_LOW, TG_OP_NOP, NULL, 0, NULL) == 0 ? 1u : 0u;
+        CHECK(tg_clock_mono_ns() < end); /* and nobody waits for space, which would call for them */
+    }
+    tg_store_release_u32(&busy, 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    test_close(e);
+}
+
 enum { PRODUCERS = 2 };
 static struct tg_engine *shared;
 static uint32_t stop, wrong;
@@ -175,6 +205,7 @@ static void cases(void)
     RUN(bad_offsets_change_nothing);
     RUN(resize_waits_for_slots_in_use_and_gives_up_cleanly);
     RUN(e2_slots_on_the_move_are_handed_over_at_once);
+    RUN(a_small_level_is_not_kept_by_a_busy_worker);
     RUN(e2_resize_under_load_sends_nobody_out_of_bounds);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An engine serves other processes: items arrive, run once, and their results come back. */
+#include <sched.h>
+
+#include "engine/internal.h"
 #include "serve_test.h"
 
 /* So many, or as many as ENOUGH_NS allow, but a tenth: where others keep the machine busy each item may cost
@@ -242,6 +245,66 @@ static void e10_sleepers_wake(void)
     serve_end(&s);
 }
 
+enum { IN_ORDER = 40, HELPERS = 4 };
+struct helper {
+    struct served *served;
+    uint32_t number;
+};
+
+/* Takes items as a worker does that has nothing to do, each helper another one. */
+static void *helps(void *helper)
+{
+    const struct helper *h = helper;
+    for (uint64_t taken; (taken = serve_stats(h->served).taken) < IN_ORDER;) {
+        if (taken % HELPERS == h->number) /* before the server's thread is awake, mostly */
+            tg_serve_help(h->served->engine);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* A client's items of one level start in its order, whichever threads bring them to the engine. */
+static void e2_a_clients_items_start_in_order(void)
+{
+    if (test_flags)
+        return; /* no order within a level */
+    struct served s;
+    struct tg_serve_options o;
+    struct helper helper[HELPERS];
+    struct notes n;
+    pthread_t thread[HELPERS];
+    struct tg_engine *e = test_engine(5120, 2);
+    serve_options(&o);
+    o.spin_us = 0; /* the server's thread sleeps, so that others may help */
+    serve_start(&s, e, &o);
+    notes_start(&n, e, IN_ORDER);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(tg_engine_submit(e, 0, TG_PRIORITY_CRITICAL, OP_GATE, NULL, 0, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        while (sem_wait(&s.gate.reached) != 0)
+            ;
+    struct tg_attached *a = attach_now();
+    for (uint32_t i = 0; i < HELPERS; i++) {
+        helper[i] = (struct helper){&s, i};
+        CHECK_EQ(pthread_create(&thread[i], NULL, helps, &helper[i]), 0);
+    }
+    for (uint32_t i = 0; i < IN_ORDER; i++) {
+        put(a, TG_PRIORITY_NORMAL, OP_NOTE, &i, 1);
+        AWAIT(serve_stats(&s).taken > i);
+    }
+    for (uint32_t i = 0; i < HELPERS; i++)
+        CHECK_EQ(pthread_join(thread[i], NULL), 0);
+    gate_open(&s.gate); /* one of the two workers */
+    AWAIT(tg_load_acquire_u32(&n.count) == IN_ORDER);
+    gate_open(&s.gate);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0); /* and the last note is written */
+    for (uint32_t i = 0; i < IN_ORDER; i++)
+        CHECK_EQ(n.note[i] & 0xFFFFu, i);
+    tg_attached_detach(a);
+    serve_end(&s);
+    free(n.note);
+}
+
 static struct tg_attached *shared_handle;
 static uint32_t thread_items;
 
@@ -302,6 +365,7 @@ static void cases(void)
     RUN(e1_a_full_ring_and_old_items);
     RUN(e1_a_slot_is_taken_once);
     RUN(e2_urgent_items_pass_a_full_level);
+    RUN(e2_a_clients_items_start_in_order);
     RUN(e10_sleepers_wake);
     RUN(e1_threads_that_spin);
     RUN(e10_threads_that_sleep);

@@ -16,8 +16,10 @@
 /* A whole block: each lane adds 1 to observable a0, twice; a0 + 1 counts who saw less than all the first
  * time. */
 #define OP_DEVICE_BLOCK 0x106u
-#define OP_DEVICE_WILD 0x108u  /* stores to nobody's memory: on the card only */
-#define OP_DEVICE_UNTIL 0x107u /* again and again until observable a0 is not 0 */
+#define OP_DEVICE_WILD 0x108u      /* stores to nobody's memory; in the emulator that ends the process */
+#define OP_DEVICE_INNER 0x20u      /* observable a0 += a1 * 10 + the number of its arguments that are not 0 */
+#define OP_DEVICE_INNER_FAIL 0x21u /* returns a0 as it is; a number that packed slots can have */
+#define OP_DEVICE_UNTIL 0x107u     /* again and again until observable a0 is not 0 */
 
 TG_DEVICE int tg_device_run(struct tg_device_op *op)
 {
@@ -34,7 +36,14 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
     case OP_DEVICE_ADD:
         return tg_device_add(op, op->args[0], op->args[1], &before) ? TG_OP_FINISHED : -14;
     case OP_DEVICE_FAIL:
+    case OP_DEVICE_INNER_FAIL:
         return (int)op->args[0];
+    case OP_DEVICE_INNER: {
+        uint32_t given = 0;
+        for (uint32_t i = 0; i < TG_ARGS_PER_SLOT; i++)
+            given += op->args[i] != 0;
+        return tg_device_add(op, op->args[0], op->args[1] * 10 + given, &before) ? TG_OP_FINISHED : -14;
+    }
     case OP_DEVICE_AGAIN:
         if (!tg_device_add(op, op->args[0], 1, &before))
             return -14;
@@ -52,11 +61,9 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
         tg_device_add(op, op->args[0], 1, &before);
         return TG_OP_FINISHED;
     }
-#ifdef __CUDACC__
     case OP_DEVICE_WILD:
         *(volatile uint32_t *)(uintptr_t)(UINT64_C(1) << 46) = 1;
         return TG_OP_FINISHED;
-#endif
     case OP_DEVICE_UNTIL:
         return tg_device_load(op, op->args[0], &before) && before ? TG_OP_FINISHED : TG_OP_REQUEUE;
     default:

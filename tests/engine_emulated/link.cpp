@@ -3,12 +3,16 @@
 // the dispatcher's block, whose warps take turns by a seed, and one for each worker warp. For tests where
 // there is no card; it has the opcodes of device_ops.h.
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include <csignal>
+
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "warp.h"
 
@@ -56,9 +60,42 @@ struct Emulated {
     struct tg_device_params params;
     uint32_t running = 0, next_worker = 0, worker_warps = block_warps;
     struct emulated_block *blocks[most_blocks] = {};
+    uint32_t stopped = 0, faulted = 0;
 };
 
 uint64_t next_seed;
+
+// In a process that owns its device (device_process) a wild store is a fault of the device, as on a card: all
+// of the device stops, for good, and then that can be seen. In another process it ends the process.
+Emulated *the_one;
+
+void stop_here(int)
+{
+    tg_add_acqrel_u32(&the_one->stopped, 1);
+    for (;;)
+        pause();
+}
+
+void fault_here(int)
+{
+    for (pthread_t t : the_one->threads)
+        if (!pthread_equal(t, pthread_self()))
+            pthread_kill(t, SIGUSR2);
+    while (tg_load_acquire_u32(&the_one->stopped) + 1 < the_one->threads.size())
+        sched_yield();
+    tg_store_release_u32(&the_one->faulted, 1);
+    for (;;)
+        pause();
+}
+
+void catch_faults(Emulated *s)
+{
+    if (!getenv("TIDEGATE_OWNS_A_DEVICE"))
+        return;
+    the_one = s;
+    signal(SIGUSR2, stop_here);
+    signal(SIGSEGV, fault_here);
+}
 
 void dispatcher_lane(void *argument, uint32_t warp, uint32_t lane)
 {
@@ -99,7 +136,9 @@ void *worker_thread(void *argument)
 
 int open_it(const struct tg_engine_options *, void **ret, const char **)
 {
-    *ret = new Emulated;
+    auto *s = new Emulated;
+    *ret = s;
+    catch_faults(s);
     return 0;
 }
 
@@ -152,7 +191,16 @@ int start(void *state, struct tg_device_params *params)
 
 int look(void *state)
 {
-    return tg_load_acquire_u32(&static_cast<Emulated *>(state)->running) != 0;
+    auto *s = static_cast<Emulated *>(state);
+    if (tg_load_acquire_u32(&s->faulted))
+        return -EIO;
+    return tg_load_acquire_u32(&s->running) != 0;
+}
+
+int error(void *, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "EMULATED_FAULT: a wild store");
+    return 700;
 }
 
 void close_it(void *state)
@@ -172,6 +220,6 @@ void close_it(void *state)
 
 extern "C" {
 extern const struct tg_link_face tg_link_emulated;
-const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload,  adopt,
-                                              workers, start,  look,   nullptr, close_it};
+const struct tg_link_face tg_link_emulated = {open_it, memory, memory, upload, adopt,
+                                              workers, start,  look,   error,  close_it};
 }

@@ -35,6 +35,7 @@ check() { # NAME ARGUMENTS...
 }
 check plain --c
 check large --c --slots 1048576 --stride 1024 --unrestricted
+check indexed --c --slots 1048576 --indexed
 check one --c --slots 1 --until-idle
 check body --c --slots 64 --body "$dir/int.ir"
 grep -q 'v[0-9]*_tg_load_relaxed' "$dir/body.c" || fail "the body is not in the text"
@@ -75,6 +76,7 @@ refuse 'language' --c --cuda
 refuse 'slots' --c --slots 0
 refuse 'slots' --c --slots 4294967297
 refuse 'stride' --c --stride x
+refuse 'stride of 4' --c --stride 4 --indexed
 refuse 'control' --c --body "$dir/control.ir"
 refuse 'line 1' --c --body "$dir/unknown.ir"
 refuse '5' --c --body "$dir/reserved.ir"

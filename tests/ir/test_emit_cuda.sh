@@ -16,6 +16,7 @@ cat >"$dir/body.ir" <<'END'
   (let threadIdx (mul __global__ 3))
   (store own 1 threadIdx)
   (let unread 2)
+  (atomic_and _ observable 1 __global__ release) (atomic_or or observable 2 a1 acquire)
   (atomic_cas int observable 0 __global__ threadIdx acq_rel)
   (return (select (eq int threadIdx) 0 1)))
 END
@@ -26,6 +27,8 @@ for arch in sm_80 sm_86 sm_89 sm_90; do
     grep -q '\.entry tg_kernel' "$dir/kernel.ptx" || fail "no entry point in the PTX of $arch"
     grep -q 'atom.acq_rel.sys' "$dir/kernel.ptx" || fail "no system-scope atomics in the PTX of $arch"
 done
+"$tidegate" engine emit --cuda --slots 65536 --indexed >"$dir/indexed.cu" || fail "emit --indexed failed"
+"$nvcc" -arch=sm_80 -ptx -Werror all-warnings -o "$dir/kernel.ptx" "$dir/indexed.cu" || fail "nvcc refuses the index"
 
 "$tidegate" engine emit --c --slots 24 --until-idle >"$dir/alone.c" || fail "emit --c failed"
 "$tidegate" engine emit --cuda --slots 24 --until-idle >"$dir/alone.cu" || fail "emit --cuda failed"

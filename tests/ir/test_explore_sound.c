@@ -58,7 +58,10 @@ static void random_statement(uint32_t depth)
         snprintf(at, size, "(atomic_add _ observable %u %u relaxed)", w, v + 1);
         break;
     case 2:
-        snprintf(at, size, "(atomic_cas _ observable %u %u %u acq_rel)", w, v, below(3));
+        if (below(2))
+            snprintf(at, size, "(atomic_cas _ observable %u %u %u acq_rel)", w, v, below(3));
+        else
+            snprintf(at, size, "(atomic_%s _ observable %u %u acq_rel)", below(2) ? "and" : "or", w, v);
         break;
     case 3:
         snprintf(at, size, "(store observable %u (add (load observable %u) 1))", w, other);

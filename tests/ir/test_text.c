@@ -54,6 +54,7 @@ static void every_node(void)
         "  (atomic_load l shared 0 acquire) (atomic_store shared 0 l release)\n"
         "  (atomic_add _ shared 0 1 relaxed) (atomic_exchange e shared 0 e2 acq_rel)\n"
         "  (atomic_cas c shared 0 1 2 acq_rel)\n"
+        "  (atomic_and f shared 0 7 release) (atomic_or _ shared 0 8 acquire)\n"
         "  (if (not x) (pause)) (if (bit_not x) (pause) (block _))\n"
         "  (loop i 0 (lanes) 16 (if (eq i (lane)) (break)) (let y (ctz i)))\n"
         "  (call r name ((p x) (q (sub (mul x 2) (div x 0)))) (return (rem p q)))\n"

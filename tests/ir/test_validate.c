@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the validator refuses, with which code and at which path; and that the parts of the worker are
  * programs. */
-#include <tidegate/ir.h>
+#include <tidegate/lower.h>
 
 #include <errno.h>
 
@@ -139,6 +139,9 @@ static void kernels_options_are_checked(void)
     op[1].opcode = 9;
     CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), 0);
     k.flags = 8;
+    CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), -EINVAL);
+    k.flags = 0;
+    k.opcodes = NULL;
     CHECK_EQ(tg_ir_validate(&ir, tg_ir_kernel(&ir, &k), 0, &error), -EINVAL);
 }
 
@@ -343,6 +346,21 @@ static void damaged_arenas(void)
                 ((unsigned char *)memory)[n * 44 + k] = (unsigned char)value;
                 (void)tg_ir_validate(&ir, root, 0, &error);
             }
+    /* A handle that the node does not use is followed by nobody: operand b of a load. */
+    start();
+    struct tg_ir_node load = tg_ir_atomic_load(&ir, "x", "observable", tg_ir_u32(&ir, 0), TG_IR_ACQUIRE);
+    for (uint32_t k = 0; k < 44; k += 4)
+        for (uint32_t value = 0; value < 5; value++) {
+            unsigned char kept[44], *at = (unsigned char *)memory + load.id * 44;
+            memcpy(kept, at, 44);
+            memcpy(at + k, &value, 4);
+            if (tg_ir_validate(&ir, load, 0, &error) == 0) {
+                char *text;
+                CHECK_EQ(tg_ir_lower(&ir, load, NULL, &text, &(size_t){0}, &error), 0);
+                free(text);
+            }
+            memcpy(at, kept, 44);
+        }
     start();
     struct tg_ir_node inner = block("inner", tg_ir_pause(&ir), tg_ir_pause(&ir));
     struct tg_ir_node outer = tg_ir_forever(&ir, inner);
@@ -354,8 +372,33 @@ static void damaged_arenas(void)
     refused(outer, -EINVAL, "forever/inner");
 }
 
+/* A call sees its parameters and nothing else, also when it is the 65,536th: a user's body in a kernel must
+ * not come to the kernel's variables by writing many calls before. */
+static void e6_many_calls(void)
+{
+    enum { CALLS = 65536 };
+    static struct tg_ir_node n[CALLS + 1];
+    static uint64_t large[1 << 16];
+    struct tg_ir_node none = {0};
+    for (uint32_t before = CALLS - 3; before < CALLS + 2; before++) {
+        tg_ir_init(&ir, large, sizeof(large));
+        struct tg_ir_expr one = tg_ir_u32(&ir, 1);
+        n[0] = tg_ir_let(&ir, "secret", one);
+        n[1] = tg_ir_if(&ir, one, tg_ir_call(&ir, "r", NULL, NULL, 0, tg_ir_pause(&ir)), none);
+        for (uint32_t i = 2; i < CALLS && i < before; i++)
+            n[i] = n[1];
+        uint32_t count = before < CALLS ? before : CALLS;
+        struct tg_ir_node many = tg_ir_block(&ir, NULL, n, count), more = n[1];
+        struct tg_ir_node last = tg_ir_call(&ir, "q", NULL, NULL, 0, tg_ir_assign(&ir, "secret", one));
+        for (uint32_t i = count; i < before; i++)
+            many = block("more", many, more);
+        refused(block("top", many, last), -ENOENT, "top/call/assign secret");
+    }
+}
+
 int main(void)
 {
+    RUN(e6_many_calls);
     RUN(kernels_are_valid);
     RUN(many_opcodes);
     RUN(deep_body);

@@ -88,6 +88,29 @@ static void m11_pressure_of_ones_own_group(void)
     fixture_close(&f);
 }
 
+/* M2, M11: the machine's pressure beside a group's own work would count others' work as the group's. */
+static void m11_a_group_without_pressure_has_none_of_the_machines(void)
+{
+    struct fixture f;
+    struct tg_pressure p;
+    fixture_open(&f);
+    fixture_put(&f, "/proc/pressure/cpu", PSI("94.00", "1"));
+    CHECK_EQ(tg_contained_pressure(&f.root, "cpu", &p), -ENOENT);
+    fixture_put(&f, "/proc/self/cgroup", "3:cpuacct:/j\n2:cpu:/j\n");
+    fixture_put(&f, "/sys/fs/cgroup/cpu/j/cpu.cfs_quota_us", "50000\n");
+    CHECK_EQ(tg_contained_pressure(&f.root, "cpu", &p), -ENOENT);
+    CHECK_EQ(tg_pressure_read(&f.root, "cpu", &p), 0); /* the gate that asks for the machine's has it */
+    CHECK_EQ(p.some_avg10, 9400);
+    fixture_clear(&f);
+    fixture_put(&f, "/proc/self/cgroup", "0::/a\n");
+    fixture_put(&f, "/sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+    fixture_put(&f, "/sys/fs/cgroup/a/cpu.max", "200000 100000\n");
+    fixture_put(&f, "/sys/fs/cgroup/a/cpu.pressure", PSI("3.00", "5"));
+    CHECK_EQ(tg_contained_pressure(&f.root, "cpu", &p), 0);
+    CHECK(p.some_avg10 == 300 && p.some_us == 5);
+    fixture_close(&f);
+}
+
 static void m11_work_of_ones_own_group(void)
 {
     struct fixture f;
@@ -137,6 +160,7 @@ int main(void)
 {
     RUN(m10_some_of_the_last_ten_seconds);
     RUN(m11_pressure_of_ones_own_group);
+    RUN(m11_a_group_without_pressure_has_none_of_the_machines);
     RUN(m11_work_of_ones_own_group);
     RUN(the_real_machine_answers);
     return 0;
