@@ -15,7 +15,8 @@ static char log_path[4096];
 
 int tg_log_open(const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* A pipe in its place is an error, and no reason to wait for a reader that never comes. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0)
         return -errno;
     if (log_fd != STDERR_FILENO)

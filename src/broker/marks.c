@@ -37,7 +37,6 @@
 #include "machine/mark.h"
 #include "proto/fields.h"
 
-#define LEAP (UINT64_C(1) << 20) /* more tickets than were ever given after the newest that still runs */
 #define UUID_LENGTH (TG_STORE_UUID_BYTES - 1)
 
 static int name_path(const char *state_dir, const char *suffix, char *ret, size_t size)
@@ -51,7 +50,7 @@ static void read_name(const char *path, char ret[TG_STORE_UUID_BYTES])
 {
     char text[TG_STORE_UUID_BYTES + 1] = "";
     ret[0] = '\0';
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return;
     ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -69,7 +68,8 @@ static int write_name(const char *state_dir, const char *path, const char *uuid)
     int err = name_path(state_dir, ".new", fresh, sizeof(fresh));
     if (err)
         return err;
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    (void)unlink(fresh); /* of one that was killed, or whatever it is */
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
     if (write(fd, uuid, UUID_LENGTH) != (ssize_t)UUID_LENGTH || fdatasync(fd) != 0)
@@ -168,10 +168,18 @@ static int adopt_one(struct tg_broker *b, const struct tg_marked *m, const struc
     return 0;
 }
 
-/* Whether a mark is of a ticket that this broker should know of; former "": of any store. */
-static bool counts(const struct tg_broker *b, const struct tg_marked *m, const char *former)
+/* A mark is what its process says: one with a number that no ticket has yet must not use up those that are
+ * left. Of a store that was lost nobody knows how far it came, but half of all numbers it never gave. */
+static uint64_t first_not_given(const struct tg_broker *b, bool lost)
 {
-    if (m->pid == getpid() || (geteuid() != 0 && m->uid != geteuid()))
+    return lost ? (uint64_t)TG_STORE_ID_MAX / 2 : tg_sat_add_u64(tg_store_next_id(b->store), TG_STORE_LEAP);
+}
+
+/* Whether a mark is of a ticket that this broker should know of; former "": of any store; numbers from beyond
+ * on are nobody's. */
+static bool counts(const struct tg_broker *b, const struct tg_marked *m, const char *former, uint64_t beyond)
+{
+    if (m->pid == getpid() || (geteuid() != 0 && m->uid != geteuid()) || m->id >= beyond)
         return false;
     if (strcmp(m->uuid, tg_store_uuid(b->store)) == 0)
         return !tg_queue_by_id(&b->queue, m->id) && !tg_store_has_ended(b->store, m->id);
@@ -180,13 +188,13 @@ static bool counts(const struct tg_broker *b, const struct tg_marked *m, const c
 
 /* Keeps those that count; a number that two stores gave is the older process's. */
 static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t n,
-                       const struct tg_held *held, size_t n_held, const char *former)
+                       const struct tg_held *held, size_t n_held, const char *former, uint64_t beyond)
 {
     const char *name = NULL;
     uint64_t last = tg_store_next_id(b->store);
     int err = 0;
     for (size_t i = 0; i < n && !err; i++) {
-        if (!counts(b, &list[i], former))
+        if (!counts(b, &list[i], former, beyond))
             continue;
         name = name ? name : list[i].uuid;
         last = list[i].id > last ? list[i].id : last;
@@ -198,7 +206,7 @@ static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t
                               .uid = held[i].uid,
                               .id = held[i].id};
         memcpy(m.uuid, held[i].uuid, sizeof(m.uuid));
-        if (!counts(b, &m, former) || tg_owner_alive(&b->root, &held[i].owner) != TG_ALIVE)
+        if (!counts(b, &m, former, beyond) || tg_owner_alive(&b->root, &held[i].owner) != TG_ALIVE)
             continue;
         name = name ? name : held[i].uuid;
         last = held[i].id > last ? held[i].id : last;
@@ -207,7 +215,7 @@ static int adopt_marks(struct tg_broker *b, const struct tg_marked *list, size_t
     if (err || !name)
         return err;
     tg_fault_point("marks.taken");
-    err = tg_store_continue(b->store, name, tg_sat_add_u64(last, LEAP));
+    err = tg_store_continue(b->store, name, tg_sat_add_u64(last, TG_STORE_LEAP));
     b->next_id = tg_store_next_id(b->store);
     tg_fault_point("marks.named");
     return err;
@@ -232,7 +240,8 @@ int tg_marks_adopt(struct tg_broker *b, const char *state_dir)
         if (!err)
             err = tg_held_read(b, &held, &n_held);
         if (!err)
-            err = adopt_marks(b, list, n, held, n_held, lost ? former : tg_store_uuid(b->store));
+            err = adopt_marks(b, list, n, held, n_held, lost ? former : tg_store_uuid(b->store),
+                              first_not_given(b, lost));
         free(list);
         free(held);
     }

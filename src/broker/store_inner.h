@@ -60,6 +60,10 @@ void tg_store_bind_text(sqlite3_stmt *st, int at, const char *text);
 int tg_store_step_1(struct tg_store *s);
 int tg_store_keep_numbers(struct tg_store *s);
 
+/* Of store.c: who has a smaller number and neither lives nor is in a full history has ended and was pruned. 0
+ * or -errno. */
+int tg_store_pruned(struct tg_store *s, uint64_t *ret);
+
 /* Of store_history.c. */
 extern const char TG_STORE_HISTORY_PAGE_SQL[];
 extern const char TG_STORE_HISTORY_ONE_SQL[];

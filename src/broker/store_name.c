@@ -45,9 +45,9 @@ static bool found(void *ctx, const struct tg_history *row)
 bool tg_store_has_ended(struct tg_store *s, uint64_t id)
 {
     bool known = false;
-    uint64_t oldest;
+    uint64_t pruned;
     tg_store_history_find(s, id, found, &known);
-    if (!known && s->history_rows + 2 >= TG_HISTORY_ROWS && tg_store_oldest(s, &oldest) == 0)
-        known = id < oldest;
+    if (!known && s->history_rows + 2 >= TG_HISTORY_ROWS && tg_store_pruned(s, &pruned) == 0)
+        known = id < pruned;
     return known;
 }

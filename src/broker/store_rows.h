@@ -11,9 +11,6 @@
 
 #include "broker/ticket.h"
 
-/* Arrival numbers stay far from where a counter would wrap; a store that claims more is corrupt. */
-#define TG_STORE_ID_MAX (INT64_C(1) << 62)
-
 /* Each writes one statement's text; size is large enough when it is TG_STORE_SQL_BYTES. */
 #define TG_STORE_SQL_BYTES 4096u
 void tg_rows_create_sql(char *ret, size_t size);

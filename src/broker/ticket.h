@@ -30,6 +30,11 @@ struct tg_line;
 enum tg_ticket_state { TG_WAIT = 1, TG_PARKED = 2, TG_HOLD = 3 };
 enum tg_ticket_kind { TG_KIND_RUN = 1, TG_KIND_WAIT_ADMIT = 2 };
 
+/* Arrival numbers stay far from where a counter would wrap; a store that claims more is corrupt. */
+#define TG_STORE_ID_MAX (INT64_C(1) << 62)
+/* More than were ever given after the newest that is known of a store which lost its end. */
+#define TG_STORE_LEAP (UINT64_C(1) << 20)
+
 /* Bounds of what one ticket may carry; the broker refuses (requests) or drops (rows of the store) more. */
 #define TG_EST_MAX_MB (UINT64_C(1) << 43)
 #define TG_SLOTS_MAX 1000000u

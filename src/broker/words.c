@@ -17,11 +17,38 @@ static void folder(const struct tg_broker *b, char ret[TG_PATH_BYTES])
     snprintf(ret, TG_PATH_BYTES, "%.*s", (int)(slash ? slash - store : 0), store);
 }
 
+/* A row with a number beyond its bound is dropped when it is read, and the ticket with it: no word makes one.
+ */
+static size_t keep_possible(struct tg_word *words, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (words[i].peak_mb <= TG_EST_MAX_MB)
+            words[kept++] = words[i];
+    }
+    return kept;
+}
+
+/* S10: a number that a word tells of was given, although a store whose end was lost (no power, a damaged log)
+ * may not know; the word would be taken for that of the next ticket with its number. One far beyond is no
+ * word of this store. */
+static void pass_over_given(struct tg_broker *b)
+{
+    for (size_t i = b->n_words; i-- > 0 && b->words[i].ticket >= b->next_id;) {
+        if (b->words[i].ticket - b->next_id < TG_STORE_LEAP) {
+            b->next_id = b->words[i].ticket + 1;
+            break;
+        }
+    }
+}
+
 void tg_words_begin(struct tg_broker *b)
 {
     char path[TG_PATH_BYTES];
     folder(b, path);
     int err = tg_words_read(path, tg_store_uuid(b->store), &b->words, &b->n_words);
+    b->n_words = keep_possible(b->words, b->n_words);
+    pass_over_given(b);
     if (!err)
         err = tg_words_make(path);
     if (err)

@@ -130,7 +130,9 @@ static int make(const char *state_dir, const char *name, int flags)
 {
     char path[TG_PATH_BYTES];
     int err = path_of(state_dir, name, path);
-    int fd = err ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | flags, 0600);
+    int fd =
+        err ? -1
+            : open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | flags, 0600);
     if (fd >= 0)
         close(fd);
     return err ? err : fd < 0 ? -errno : 0;

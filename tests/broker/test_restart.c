@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "proto/words.h"
 
 static void sql(const struct place *p, const char *text)
 {
@@ -341,6 +342,35 @@ static void l5_l7_l11_the_dead_are_not_adopted(void)
     place_stop(&p, SIGTERM);
 }
 
+/* A8: the word on how a command ended is input, too. One with a peak that no ticket can have is none: its row
+ * would break a rule, and nobody would read it again. */
+static void a8_a_word_beyond_all_bounds_costs_no_ticket(void)
+{
+    struct place p;
+    struct client c;
+    struct tg_word w = {.status = 0, .peak_mb = INT64_MAX, .ended_boot_ms = 1, .ended_wall_ms = 1};
+    place_make(&p);
+    place_ready(&p, 1);
+    client_open(&c, &p);
+    pid_t pid = owner_make();
+    json_t *m = client_ask(&c, admit_message("run", pid, 0, 10, -1));
+    int64_t ticket = number_at(m, "ticket");
+    CHECK_TEXT(text_at(m, "state"), "HOLD");
+    place_stop(&p, SIGKILL);
+    owner_kill(pid);
+    client_close(&c);
+    CHECK_EQ(tg_words_append(p.state, text_at(m, "env"), &w), 0);
+    json_decref(m);
+    CHECK_TEXT(place_start(&p), "ready");
+    client_open(&c, &p);
+    m = client_ask(&c, json_pack("{s:s}", "op", "history"));
+    CHECK_EQ(json_array_size(at(m, "rows")), 1);
+    CHECK_EQ(number_at(m, "rows.0.ticket"), ticket);
+    json_decref(m);
+    client_close(&c);
+    place_stop(&p, SIGTERM);
+}
+
 /* L11: a holder that was adopted is released and cancelled like any other. */
 static void l11_an_adopted_holder_can_be_released_and_cancelled(void)
 {
@@ -549,6 +579,7 @@ int main(void)
     RUN(many_who_do_not_come_back_are_one_transaction);
     RUN(a_grant_on_its_way_is_not_lost_and_not_doubled);
     RUN(l5_l7_l11_the_dead_are_not_adopted);
+    RUN(a8_a_word_beyond_all_bounds_costs_no_ticket);
     RUN(l11_an_adopted_holder_can_be_released_and_cancelled);
     RUN(a_cancellation_outlives_its_broker);
     RUN(s10_u13_u14_order_comes_from_numbers_not_from_clocks);

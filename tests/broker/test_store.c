@@ -523,6 +523,28 @@ static void p8_a_long_history_shrinks_in_steps(void)
     CHECK_EQ(ask(p.store, "SELECT max(id) FROM history"), 100040 + BATCH);
 }
 
+/* A4: a ticket whose row the history has no room for any more has ended, also when one that ran for long, and
+ * so has a small number, has ended lately; who has a number since then may have been lost. */
+static void what_was_pruned_has_ended(void)
+{
+    struct place p;
+    struct tg_store_report r;
+    make(&p);
+    tg_store_close(must_open(p.store, &r));
+    sql(p.store,
+        "WITH RECURSIVE n(i) AS (SELECT 2000 UNION ALL SELECT i+1 FROM n WHERE i<101999) INSERT INTO history "
+        "SELECT NULL,iif(i=101999,1000,i),2,0,1,0,0,1,1,'t','c','/',0,0,0,0,0,'done',0,'',1,0,0,0 FROM n");
+    struct tg_store *s = must_open(p.store, &r);
+    CHECK(tg_store_has_ended(s, 999) && tg_store_has_ended(s, 1000) && tg_store_has_ended(s, 1001));
+    CHECK(tg_store_has_ended(s, 1999) && tg_store_has_ended(s, 101998));
+    CHECK(!tg_store_has_ended(s, 101999) && !tg_store_has_ended(s, 102000));
+    tg_store_close(s);
+    sql(p.store, "DELETE FROM history WHERE id > 5000");
+    s = must_open(p.store, &r);
+    CHECK(!tg_store_has_ended(s, 999)); /* nothing has been pruned yet */
+    tg_store_close(s);
+}
+
 static void links_are_refused(void)
 {
     struct place p;
@@ -549,6 +571,7 @@ int main(void)
     RUN(u8_a_full_disk_refuses_and_recovers);
     RUN(a8_killed_writers_lose_nothing);
     RUN(p8_a_long_history_shrinks_in_steps);
+    RUN(what_was_pruned_has_ended);
     RUN(links_are_refused);
     return 0;
 }

@@ -151,10 +151,63 @@ zero_store_by_hand() {
   rm -f "$STORE-wal"
 }
 
+# S10: a mark is what its process says. A number that was never given is no ticket's: no reason not to start, to give
+# the store up, or to have no numbers left. Of a lost store half of all numbers may have been given.
+s10_a_mark_with_a_number_that_nobody_gave() {
+  local id uuid pid last
+  exits 0 "$TG" status
+  uuid=$(jfield uuid)
+  for id in 9223372036854775807 4611686018427387904 4611686018427387903 4611686018426339328 9000000; do
+    TIDEGATE_TICKET=$id:$uuid in_background sleep 600
+    if [ $id = 9000000 ]; then
+      pid=$(broker_pid)
+      kill -KILL "$pid"
+      until_true 5 ended "$pid" || fail "the broker does not die"
+    else
+      zero_store # what the second one makes of it is the same
+    fi
+    exits 0 "$TG" status
+    must_count 0 0
+    pid=$(broker_pid)
+    kill -KILL "$pid"
+    until_true 5 ended "$pid" || fail "the broker does not die"
+    exits 0 "$TG" status
+    ! "$TG" status | grep -q recognised || fail "$id was believed"
+    use_slots 1
+    exits 0 "$TG" run -q -m 10 -- true
+    last=$("$TG" history --json --limit 1 | sed -n 's/.*"ticket":\([0-9]*\).*/\1/p')
+    [ "$last" -lt 9000000 ] || fail "after the mark $id there is a ticket $last"
+    kill -KILL "$BG"
+    wait "$BG" 2>/dev/null
+  done
+}
+
+# A pipe where a file should be has no other end: nobody waits for one.
+pipes_in_place_of_files() {
+  local name pid
+  for name in store.uuid store.uuid.new words words.old broker.log; do
+    exits 0 "$TG" status
+    pid=$(broker_pid)
+    kill -KILL "$pid"
+    until_true 5 ended "$pid" || fail "the broker does not die"
+    if [ $name = store.uuid.new ]; then rm -f "$XDG_STATE_HOME/tidegate/store.uuid"; fi
+    if [ $name = words.old ]; then truncate -s 70000 "$XDG_STATE_HOME/tidegate/words"; fi
+    rm -f "$XDG_STATE_HOME/tidegate/$name"
+    mkfifo "$XDG_STATE_HOME/tidegate/$name"
+    exits 0 "$TG" run -q -m 10 -- true
+    exits 0 "$TG" run -q -m 10 -- true
+    "$TG" wait "$("$TG" history --json --limit 1 | sed -n 's/.*"ticket":\([0-9]*\).*/\1/p')"
+    exits 0 "$TG" status
+    rm -f "$XDG_STATE_HOME/tidegate/$name"
+  done
+}
+
 row u7_a8_a_running_command_keeps_its_slot_when_the_store_is_zeroed
 row a6_a4_what_it_starts_and_leaves_behind_still_belongs_to_it
 [ -x "$BUILD/tidegate-broker-armed" ] && row a8_killed_in_the_middle_it_is_found_again
 row a_store_that_was_removed_is_the_same
 row u7_a8_a_wait_admit_holder_keeps_what_it_holds
+row s10_a_mark_with_a_number_that_nobody_gave
+row pipes_in_place_of_files
 row marks_of_other_stores_do_not_count
 exit 0

@@ -78,6 +78,27 @@ a8_many_ends_not_written_yet() {
   [ "$("$TG" history --json --limit 20)" = "$before" ] || fail "the next broker tells something else"
 }
 
+# S10: the store has lost its end (no power, a damaged log). The words tell which numbers were given; without them the
+# next ticket would have the number, and the word, of another.
+s10_a_number_that_a_word_tells_of_is_not_given_again() {
+  local before after file
+  killed "$(sed 's/ .*//' "$XDG_STATE_HOME/tidegate/broker.lock")" || fail "the broker does not die"
+  mkdir former
+  for file in store.db store.db-wal; do
+    [ ! -e "$XDG_STATE_HOME/tidegate/$file" ] || cp "$XDG_STATE_HOME/tidegate/$file" former/
+  done
+  for _ in 1 2 3; do exits 11 "$TG" run -q -m 10 -- sh -c 'exit 11'; done
+  last >/dev/null
+  before=$(sed -n 's/.*"ticket":\([0-9]*\).*/\1/p' row.json)
+  killed "$(broker_pid)" || fail "the broker does not die"
+  rm -f "$XDG_STATE_HOME/tidegate"/store.db*
+  cp former/* "$XDG_STATE_HOME/tidegate/"
+  exits 0 "$TG" run -q -m 10 -- true
+  must_end done 0
+  after=$(sed -n 's/.*"ticket":\([0-9]*\).*/\1/p' row.json)
+  [ "$after" -gt "$before" ] || fail "the number $after was given before $before"
+}
+
 # A file that cannot be written to costs nobody anything but this.
 without_the_file_all_else_works() {
   local code=0
@@ -109,6 +130,7 @@ row a8_killed_before_it_has_read_the_word
 row a8_no_broker_when_it_ends
 row a8_killed_at_once_after_the_end
 row a8_many_ends_not_written_yet
+row s10_a_number_that_a_word_tells_of_is_not_given_again
 row without_the_file_all_else_works
 row a_limit_on_the_size_of_files
 must_count 0 0

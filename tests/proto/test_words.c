@@ -136,7 +136,12 @@ static void what_is_no_file_is_no_word(void)
     CHECK(tg_words_read(base, UUID, &w, &n) != 0);
     CHECK(unlink(new_path) == 0 && mkfifo(new_path, 0600) == 0);
     CHECK(append(1, UUID, 0) != 0); /* and does not wait for a reader */
+    CHECK(tg_words_make(base) != 0);
     CHECK(tg_words_read(base, UUID, &w, &n) != 0);
+    /* Nor does a broker that lets a long file change places with one. */
+    CHECK(unlink(new_path) == 0 && tg_words_make(base) == 0 && truncate(new_path, TG_WORDS_MAX_BYTES) == 0);
+    CHECK(mkfifo(old_path, 0600) == 0);
+    CHECK(tg_words_turn(base) != 0);
     end();
 }
 
