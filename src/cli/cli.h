@@ -102,6 +102,9 @@ struct tg_options {
 #define TG_OPTIONS_ERROR (-2) /* a complaint was made: exit TG_EXIT_USAGE */
 /* The index in the table of the next option, or one of the two above. */
 int tg_next_option(struct tg_options *o);
+/* For a verb with one option, which takes no value: *ret says whether it stands there. The index of the first
+ * other argument, or TG_OPTIONS_ERROR. */
+int tg_only_option(const char *verb, char letter, const char *name, int argc, char **argv, bool *ret);
 
 /* Strict arguments. Each writes *ret and returns true, or complains (naming the value and the rule). */
 bool tg_arg_u64(const char *verb, const char *what, const char *text, uint64_t min, uint64_t max,

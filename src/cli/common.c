@@ -74,7 +74,12 @@ int tg_ask(const char *verb, struct tg_client *c, json_t *request, json_t **ret)
 
 int tg_report(const char *verb, const struct tg_client *c, int err)
 {
-    tg_complain(verb, "%s", c->text[0] ? c->text : strerror(-err));
+    /* The broker begins with the operation's name, and that is the verb's, which already stands in front. */
+    const char *text = c->text;
+    size_t n = strlen(verb);
+    if (strncmp(text, verb, n) == 0 && strncmp(text + n, ": ", 2) == 0)
+        text += n + 2;
+    tg_complain(verb, "%s", text[0] ? text : strerror(-err));
     if (err == -EINVAL)
         return TG_EXIT_USAGE;
     return err == -EFBIG ? TG_EXIT_NEVER_FITS : TG_EXIT_FAILED;

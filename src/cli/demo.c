@@ -135,11 +135,8 @@ int tg_verb_demo(int argc, char **argv)
     uint64_t job;
     if (argc >= 4 && strncmp(argv[1], "--record=", 9) == 0 && tg_parse_u64(argv[1] + 9, 0, 999, &job) == 0)
         return tg_demo_record((unsigned)job, argv[2], argv + 3);
-    if (argc > 2 || (argc == 2 && argv[1][0] == '-' && argv[1][1] != '\0')) {
-        fprintf(stderr, "tidegate demo: '%s' is not understood\nusage: tidegate demo [DIR]\n",
-                argc > 2 ? argv[2] : argv[1]);
-        return 2;
-    }
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-' && argv[1][1] != '\0'))
+        return tg_usage_error("demo", "takes one folder, DIR, but got %s", tg_shown(argv[argc - 1]));
     if (tg_gpu_seems_here())
         tg_gpu_become(); /* or goes on without the GPU */
     return run_demo(argc == 2 ? argv[1] : DEFAULT_DIR);

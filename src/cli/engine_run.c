@@ -251,6 +251,26 @@ static bool parse(struct tg_run *run, int argc, char **argv)
     }
 }
 
+static bool is_cuda(const char *backend)
+{
+    return backend && strncmp(backend, "cuda", 4) == 0 && (backend[4] == '\0' || backend[4] == ':');
+}
+
+/* What can be judged only when all options are known. */
+static bool fits_together(const struct tg_run *run)
+{
+    const char *backend = run->engine_options.backend;
+    uint64_t gpu;
+    if (is_cuda(backend) && backend[4] == ':' && tg_parse_u64(backend + 5, 0, 1023, &gpu) != 0)
+        tg_usage_error(VERB, "--backend is %s, but the GPU of cuda:N must be a whole number from 0 to 1023",
+                       tg_shown(backend));
+    else if (run->engine_options.device_blocks != 0 && !is_cuda(backend))
+        tg_usage_error(VERB, "--sm is for a GPU: say --backend cuda");
+    else
+        return true;
+    return false;
+}
+
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
 static int failed(const char *what, const char *name, int error)
@@ -311,11 +331,6 @@ static void set_windows(struct tg_run *run)
         uint32_t window = (uint32_t)((uint64_t)stats.level[l].slots * 7 / 16);
         run->window[l] = window ? window : 1;
     }
-}
-
-static bool is_cuda(const char *backend)
-{
-    return backend && strncmp(backend, "cuda", 4) == 0 && (backend[4] == '\0' || backend[4] == ':');
 }
 
 /* Why there is no engine, and what would help. */
@@ -543,7 +558,7 @@ int tg_verb_engine_run(int argc, char **argv)
     run.stall_ms = 10000;
     run.io_dir_fd = -1;
     run.last = &run.first;
-    if (!parse(&run, argc, argv))
+    if (!parse(&run, argc, argv) || !fits_together(&run))
         return TG_EXIT_USAGE;
     if (!run.file)
         run.file = "-";

@@ -124,7 +124,8 @@ static int take(struct wishes *w, int option, const char *value)
             return TG_EXIT_USAGE;
         if ((w->serve.slots & (w->serve.slots - 1)) == 0)
             return TG_EXIT_OK;
-        return tg_usage_error(verb, "--client-slots is %s, but must be a power of two", tg_shown(value));
+        return tg_usage_error(verb, "--client-slots is %s, but must be a power of two up to %u",
+                              tg_shown(value), TG_SERVE_MAX_SLOTS);
     default:
         return set_mode(w, value);
     }

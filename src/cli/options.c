@@ -84,6 +84,17 @@ int tg_next_option(struct tg_options *o)
     return word[2] == '\0' ? TG_OPTIONS_END : long_option(o, word);
 }
 
+int tg_only_option(const char *verb, char letter, const char *name, int argc, char **argv, bool *ret)
+{
+    const struct tg_option table[] = {{letter, name, false}, {0, NULL, false}};
+    struct tg_options o = {.verb = verb, .table = table, .argc = argc, .argv = argv};
+    int option;
+    *ret = false;
+    while ((option = tg_next_option(&o)) >= 0)
+        *ret = true;
+    return option == TG_OPTIONS_ERROR ? option : o.at;
+}
+
 bool tg_arg_i64(const char *verb, const char *what, const char *text, int64_t min, int64_t max, int64_t *ret)
 {
     if (tg_parse_i64(text, min, max, ret) == 0)

@@ -145,15 +145,11 @@ static void print_human(const json_t *reply)
 
 int tg_verb_status(int argc, char **argv)
 {
-    static const struct tg_option options[] = {{'j', "json", false}, {0, NULL, false}};
-    struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
-    bool json = false;
-    int option;
-    while ((option = tg_next_option(&o)) >= 0)
-        json = true;
-    if (option == TG_OPTIONS_ERROR)
+    bool json;
+    int at = tg_only_option(verb, 'j', "json", argc, argv, &json);
+    if (at == TG_OPTIONS_ERROR)
         return TG_EXIT_USAGE;
-    if (o.at < argc)
-        return tg_usage_error(verb, "takes no argument, but got %s", tg_shown(argv[o.at]));
+    if (at < argc)
+        return tg_usage_error(verb, "takes no argument, but got %s", tg_shown(argv[at]));
     return tg_ask_and_show(verb, json_pack("{s:s}", "op", "status"), json, print_human);
 }

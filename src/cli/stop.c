@@ -13,17 +13,13 @@ static const char verb[] = "stop";
 
 int tg_verb_stop(int argc, char **argv)
 {
-    static const struct tg_option options[] = {{'f', "force", false}, {0, NULL, false}};
-    struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
     struct tg_client c;
-    bool force = false;
-    int option;
-    while ((option = tg_next_option(&o)) >= 0)
-        force = true;
-    if (option == TG_OPTIONS_ERROR)
+    bool force;
+    int at = tg_only_option(verb, 'f', "force", argc, argv, &force);
+    if (at == TG_OPTIONS_ERROR)
         return TG_EXIT_USAGE;
-    if (o.at < argc)
-        return tg_usage_error(verb, "takes no argument, but got %s", tg_shown(argv[o.at]));
+    if (at < argc)
+        return tg_usage_error(verb, "takes no argument, but got %s", tg_shown(argv[at]));
     if (!tg_open_client(verb, &c, false))
         return TG_EXIT_FAILED;
     int killed = 0;

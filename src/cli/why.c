@@ -101,18 +101,14 @@ static void print_human(const json_t *reply)
 
 int tg_verb_why(int argc, char **argv)
 {
-    static const struct tg_option options[] = {{'j', "json", false}, {0, NULL, false}};
-    struct tg_options o = {.verb = verb, .table = options, .argc = argc, .argv = argv};
     uint64_t ticket;
-    bool json = false;
-    int option;
-    while ((option = tg_next_option(&o)) >= 0)
-        json = true;
-    if (option == TG_OPTIONS_ERROR)
+    bool json;
+    int at = tg_only_option(verb, 'j', "json", argc, argv, &json);
+    if (at == TG_OPTIONS_ERROR)
         return TG_EXIT_USAGE;
-    if (argc - o.at != 1)
-        return tg_usage_error(verb, "needs ID, one argument, but got %d", argc - o.at);
-    if (!tg_arg_ticket(verb, argv[o.at], &ticket))
+    if (argc - at != 1)
+        return tg_usage_error(verb, "needs ID, one argument, but got %d", argc - at);
+    if (!tg_arg_ticket(verb, argv[at], &ticket))
         return TG_EXIT_USAGE;
     return tg_ask_and_show(verb, json_pack("{s:s,s:I}", "op", verb, "ticket", (json_int_t)ticket), json,
                            print_human);

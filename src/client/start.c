@@ -24,25 +24,34 @@
 #define BROKER_NAME "tidegate-broker"
 #define READY_FD 3 /* where the broker finds its end of the ready pipe */
 
-/* Where the command of PATH has been installed, below whatever prefix. Relative entries name a folder that
- * somebody else may have chosen, and are passed over. */
-static int find_by_command(const char *name, char path[TG_PATH_BYTES])
+/* Beside what lies in that folder, as in a build, or where it is installed below the same prefix. */
+static bool is_near(const char *folder, int n, const char *name, char path[TG_PATH_BYTES])
+{
+    static const char *const near[] = {"", "/../libexec/tidegate"};
+    for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++) {
+        int len = snprintf(path, TG_PATH_BYTES, "%.*s%s/%s", n, folder, near[i], name);
+        if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* With the command of PATH, below whatever prefix. Relative entries name a folder that somebody else may have
+ * chosen, and are passed over. */
+static bool find_by_command(const char *name, char path[TG_PATH_BYTES])
 {
     const char *entry = getenv("PATH");
     while (entry && *entry) {
         int n = (int)strcspn(entry, ":");
         if (entry[0] == '/') {
             int len = snprintf(path, TG_PATH_BYTES, "%.*s/tidegate", n, entry);
-            if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0) {
-                len = snprintf(path, TG_PATH_BYTES, "%.*s/../libexec/tidegate/%s", n, entry, name);
-                if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0)
-                    return 0;
-            }
+            if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0 && is_near(entry, n, name, path))
+                return true;
         }
         entry += n;
         entry += *entry == ':';
     }
-    return -ENOENT;
+    return false;
 }
 
 int tg_find_own_program(const char *name, char path[TG_PATH_BYTES])
@@ -51,15 +60,10 @@ int tg_find_own_program(const char *name, char path[TG_PATH_BYTES])
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n > 0) {
         self[n] = '\0';
-        *strrchr(self, '/') = '\0';
-        static const char *const beside[] = {"", "/../libexec/tidegate"};
-        for (size_t i = 0; i < 2; i++) {
-            int len = snprintf(path, TG_PATH_BYTES, "%s%s/%s", self, beside[i], name);
-            if (len < (int)TG_PATH_BYTES && access(path, X_OK) == 0)
-                return 0;
-        }
+        if (is_near(self, (int)(strrchr(self, '/') - self), name, path))
+            return 0;
     }
-    if (find_by_command(name, path) == 0)
+    if (find_by_command(name, path))
         return 0;
     snprintf(path, TG_PATH_BYTES, "%s/%s", TG_LIBEXECDIR, name);
     return access(path, X_OK) == 0 ? 0 : -ENOENT;

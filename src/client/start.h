@@ -14,7 +14,7 @@
  * or another error; c->text says more. */
 int tg_start_broker(struct tg_client *c);
 
-/* An executable of ours: beside this program, else at ../libexec/tidegate from it or from the
+/* An executable of ours: beside this program or at ../libexec/tidegate from it, else likewise from the
  * tidegate of PATH, else where it is installed by default. 0, or -ENOENT (path is then the last place looked
  * at). */
 int tg_find_own_program(const char *name, char path[TG_PATH_BYTES]);

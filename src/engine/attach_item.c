@@ -100,7 +100,8 @@ static void ring(struct tg_attached *a)
     }
 }
 
-int tg_attached_submit(struct tg_attached *a, uint32_t priority, uint32_t opcode, const uint32_t *args,
+/* Publishes one item; the server may still sleep. */
+static int publish_one(struct tg_attached *a, uint32_t priority, uint32_t opcode, const uint32_t *args,
                        uint32_t arg_count, uint64_t *ret_item)
 {
     uint64_t item;
@@ -112,9 +113,17 @@ int tg_attached_submit(struct tg_attached *a, uint32_t priority, uint32_t opcode
     if (r)
         return r;
     publish(a, item, priority, opcode, args, arg_count);
-    ring(a);
     *ret_item = item;
     return 0;
+}
+
+int tg_attached_submit(struct tg_attached *a, uint32_t priority, uint32_t opcode, const uint32_t *args,
+                       uint32_t arg_count, uint64_t *ret_item)
+{
+    int r = publish_one(a, priority, opcode, args, arg_count, ret_item);
+    if (!r)
+        ring(a);
+    return r;
 }
 
 static int submit_run(struct tg_attached *a, uint32_t priority, const struct tg_batch_item *items,
@@ -375,14 +384,9 @@ int tg_attached_call(struct tg_attached *a, uint32_t priority, uint32_t opcode, 
                      uint32_t arg_count, uint64_t timeout_ns, struct tg_outcome *ret)
 {
     uint64_t item;
-    int r = check_item(priority, opcode, args, arg_count);
-    if (!r)
-        r = tg_attached_ended(a);
-    if (!r)
-        r = reserve(a, 1, &item);
+    int r = publish_one(a, priority, opcode, args, arg_count, &item);
     if (r)
         return r;
-    publish(a, item, priority, opcode, args, arg_count);
     const struct awaited w = {0, item, ret};
     /* A worker that looks for work may take the item before a sleeping server could be waked. */
     for (uint32_t looks = 0; looks < LAZY_LOOKS && a->spin_us != 0; looks++) {

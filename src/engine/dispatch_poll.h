@@ -6,8 +6,8 @@
  * A look reads the next line of every level and of the command ring, and two more of the level that had lines
  * last (warm), with one 512-byte read, and waits for it; a look while some level is hot, that is has lines
  * again and again, also 192 lines of one hot level in turn. One look is under way at a time: with
- * three of them each took 3.2 us on an H200 instead of 1.3, because the warp's short waits became waits for
- * all that it had under way.
+ * three of them each look took 3.2 us on an H200, twice what a read over the bus takes, because short waits
+ * of the warp became waits for all that it had under way.
  */
 #ifndef TG_ENGINE_DISPATCH_POLL_H
 #define TG_ENGINE_DISPATCH_POLL_H

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,16 +120,13 @@ static int by_age(const void *a, const void *b)
 
 int tg_marks_read(const struct tg_root *root, struct tg_marked **ret, size_t *ret_n)
 {
-    char path[PATH_MAX];
     struct tg_marked *list = NULL;
     struct tg_marked one = {0};
     size_t n = 0, room = 0;
-    int err = tg_root_path(root, "/proc", path, sizeof(path));
+    DIR *dir;
+    int err = tg_root_opendir(root, "/proc", &dir);
     if (err)
         return err;
-    DIR *dir = opendir(path);
-    if (!dir)
-        return -errno;
     const struct dirent *e;
     while (!err && (errno = 0, e = readdir(dir)) != NULL) {
         if (!read_one(dirfd(dir), e->d_name, &one))

@@ -87,13 +87,10 @@ static bool read_process(int proc_fd, const char *name, struct process *ret)
 
 static int read_all(const struct tg_root *root, struct table *t)
 {
-    char path[PATH_MAX];
-    int err = tg_root_path(root, "/proc", path, sizeof path);
+    DIR *dir;
+    int err = tg_root_opendir(root, "/proc", &dir);
     if (err)
         return err;
-    DIR *dir = opendir(path);
-    if (!dir)
-        return -errno;
     for (;;) {
         errno = 0;
         const struct dirent *e = readdir(dir);

@@ -56,6 +56,19 @@ int tg_root_path(const struct tg_root *root, const char *path, char *buf, size_t
     return 0;
 }
 
+int tg_root_opendir(const struct tg_root *root, const char *path, DIR **ret)
+{
+    char buf[PATH_MAX];
+    int err = tg_root_path(root, path, buf, sizeof(buf));
+    if (err)
+        return err;
+    DIR *dir = opendir(buf);
+    if (!dir)
+        return -errno;
+    *ret = dir;
+    return 0;
+}
+
 long tg_root_read(const struct tg_root *root, const char *path, char *buf, size_t size)
 {
     if (root->prefix[0] == '\0') {

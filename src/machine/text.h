@@ -6,6 +6,7 @@
 #ifndef TG_MACHINE_TEXT_H
 #define TG_MACHINE_TEXT_H
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,9 @@
 
 /* The path behind the prefix. 0 or -ENAMETOOLONG. */
 int tg_root_path(const struct tg_root *root, const char *path, char *buf, size_t size);
+
+/* The folder behind the prefix, for the caller to close. 0, -ENAMETOOLONG or what opendir(3) says. */
+int tg_root_opendir(const struct tg_root *root, const char *path, DIR **ret);
 
 /* tg_root_read for a path below an open directory. */
 long tg_text_read_at(int dir_fd, const char *path, char *buf, size_t size);

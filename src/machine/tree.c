@@ -150,13 +150,10 @@ static int take(struct pass *p, int proc_fd, const char *name)
 
 static int read_all(const struct tg_root *root, struct pass *p)
 {
-    char path[PATH_MAX];
-    int err = tg_root_path(root, "/proc", path, sizeof(path));
+    DIR *dir;
+    int err = tg_root_opendir(root, "/proc", &dir);
     if (err)
         return err;
-    DIR *dir = opendir(path);
-    if (!dir)
-        return -errno;
     p->used = 0;
     p->unclear = false;
     while (!err) {

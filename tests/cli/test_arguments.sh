@@ -106,6 +106,7 @@ values_at_the_borders_are_taken() {
     # shellcheck disable=SC2086
     exits 2 "$TG" config $k
     grep -qF -- "${k#* }" err || fail "config $k: the message does not name it: $(cat err)"
+    grep -q 'config: config:' err && fail "config $k: the verb stands there twice: $(cat err)"
   done
   [ "$("$TG" config slots)" = 2 ] || fail "a refused setting has changed something"
   must_count 0 0
@@ -117,6 +118,16 @@ owning_a_device_is_not_for_hands() {
   exits 2 "$TG" engine device now
   grep -q "'now'" err || fail "it says: $(cat err)"
 }
+what_is_for_a_gpu_is_not_overlooked() {
+  local v
+  exits 2 "$TG" engine run --sm 4
+  grep -q -- '--sm is for a GPU' err || fail "it says: $(cat err)"
+  for v in cuda: cuda:x cuda:-1 cuda:1024; do refused "$v" "$TG" engine run --backend "$v"; done
+}
+folders_of_the_demo_are_one() {
+  refused two "$TG" demo one two
+  refused --fast "$TG" demo --fast
+}
 row n1_wait_admit
 row n1_run
 row what_excludes_each_other_is_refused
@@ -124,5 +135,7 @@ row n2_units_are_whole
 row n4_large_values_do_not_wrap
 row n5_zero_is_documented
 row wrong_shapes_are_named
+row what_is_for_a_gpu_is_not_overlooked
+row folders_of_the_demo_are_one
 row values_at_the_borders_are_taken
 row owning_a_device_is_not_for_hands

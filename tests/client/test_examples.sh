@@ -28,5 +28,10 @@ echo one_that_has_no_room_goes_on_with_less
 out=$("$build/examples/example_launch_grow") || fail "launch_grow: $out"
 [[ $out == 'grew from 8 MB to 16 MB:'* ]] || fail "it grew beyond the budget: $out"
 
+echo the_broker_of_a_build_folder_in_path_is_found
+"$build/tidegate" stop
+out=$(env -u TIDEGATE_BROKER PATH="$build:$PATH" "$build/examples/example_launch_grow") || fail "launch_grow: $out"
+[[ $out == 'grew from 8 MB to 16 MB:'* ]] || fail "no broker was started: $out"
+
 echo nothing_is_left
 "$build/tidegate" status --json | grep -q '"holders": \[\]' || fail "somebody still holds"
