@@ -41,7 +41,7 @@ ends() {
   PID=$!
   until_true 60 broker_of $PID >/dev/null || fail "$1 has no broker"
   broker=$(broker_of $PID)
-  place=$(tr '\0' '\n' <"/proc/$broker/cmdline" | grep -m 1 -o '^/tmp/[^/]*')
+  place=$(tr '\0' '\n' <"/proc/$broker/cmdline" | sed 1d | grep -m 1 -o '^/tmp/[^/]*')
   [ -d "$place" ] || fail "$1: the broker's folder is not known"
   until_true 60 many "$least" || fail "$1: there are $(ours | wc -l) processes of $least"
   kill -"$sig" $PID
