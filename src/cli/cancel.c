@@ -77,7 +77,7 @@ static int show(uint64_t ticket, const json_t *reply)
             used += (size_t)snprintf(list + used, sizeof(list) - used, " %" JSON_INTEGER_FORMAT,
                                      json_integer_value(pid));
     }
-    tg_complain(verb, "ticket %" PRIu64 ": %zu processes do not end, though they were killed:%s", ticket,
+    tg_complain(verb, "ticket %" PRIu64 ": %zu of its processes survived being killed:%s", ticket,
                 json_array_size(survivors), list);
     return TG_EXIT_FAILED;
 }

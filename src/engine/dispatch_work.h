@@ -7,8 +7,10 @@
  * waited for); otherwise the ender copies the words and stores the status. The ender does the books of both.
  * With a limit for bodies the dispatcher writes all other STATUS too (dispatch_watch.h).
  *
- *   Q1 release SEQ, after the task and the items' lines; or a line whose quarters each say that they are
- * there pairs with Q2 acquire Q3 release of a cell of the finished, after the answer and STATUS pairs with Q4
+ * Q1 release of SEQ, after the task and the items' lines (or a line whose quarters each say that they are
+ * there) pairs with Q2 acquire.
+ *
+ * Q3 release of a cell of the finished, after the answer and STATUS, pairs with Q4.
  */
 #ifndef TG_ENGINE_DISPATCH_WORK_H
 #define TG_ENGINE_DISPATCH_WORK_H

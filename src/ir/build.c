@@ -156,6 +156,15 @@ static struct tg_ir_node atomic(struct tg_ir *ir, const char *result, const char
     return node(make(ir, &d));
 }
 
+/* Those that take one value. */
+static struct tg_ir_node atomic_change(struct tg_ir *ir, uint8_t op, const char *result, const char *buffer,
+                                       struct tg_ir_expr index, struct tg_ir_expr value,
+                                       enum tg_ir_order order)
+{
+    return atomic(ir, result, buffer,
+                  &(struct tg_ir_data){.op = op, .order = small(order), .a = index.id, .b = value.id});
+}
+
 struct tg_ir_node tg_ir_atomic_load(struct tg_ir *ir, const char *result, const char *buffer,
                                     struct tg_ir_expr index, enum tg_ir_order order)
 {
@@ -166,26 +175,20 @@ struct tg_ir_node tg_ir_atomic_load(struct tg_ir *ir, const char *result, const 
 struct tg_ir_node tg_ir_atomic_store(struct tg_ir *ir, const char *buffer, struct tg_ir_expr index,
                                      struct tg_ir_expr value, enum tg_ir_order order)
 {
-    return atomic(
-        ir, NULL, buffer,
-        &(struct tg_ir_data){.op = TG_IR_A_STORE, .order = small(order), .a = index.id, .b = value.id});
+    return atomic_change(ir, TG_IR_A_STORE, NULL, buffer, index, value, order);
 }
 
 struct tg_ir_node tg_ir_atomic_add(struct tg_ir *ir, const char *result, const char *buffer,
                                    struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order)
 {
-    return atomic(
-        ir, result, buffer,
-        &(struct tg_ir_data){.op = TG_IR_A_ADD, .order = small(order), .a = index.id, .b = value.id});
+    return atomic_change(ir, TG_IR_A_ADD, result, buffer, index, value, order);
 }
 
 struct tg_ir_node tg_ir_atomic_exchange(struct tg_ir *ir, const char *result, const char *buffer,
                                         struct tg_ir_expr index, struct tg_ir_expr value,
                                         enum tg_ir_order order)
 {
-    return atomic(
-        ir, result, buffer,
-        &(struct tg_ir_data){.op = TG_IR_A_EXCHANGE, .order = small(order), .a = index.id, .b = value.id});
+    return atomic_change(ir, TG_IR_A_EXCHANGE, result, buffer, index, value, order);
 }
 
 struct tg_ir_node tg_ir_atomic_cas(struct tg_ir *ir, const char *result, const char *buffer,
@@ -201,17 +204,13 @@ struct tg_ir_node tg_ir_atomic_cas(struct tg_ir *ir, const char *result, const c
 struct tg_ir_node tg_ir_atomic_and(struct tg_ir *ir, const char *result, const char *buffer,
                                    struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order)
 {
-    return atomic(
-        ir, result, buffer,
-        &(struct tg_ir_data){.op = TG_IR_A_AND, .order = small(order), .a = index.id, .b = value.id});
+    return atomic_change(ir, TG_IR_A_AND, result, buffer, index, value, order);
 }
 
 struct tg_ir_node tg_ir_atomic_or(struct tg_ir *ir, const char *result, const char *buffer,
                                   struct tg_ir_expr index, struct tg_ir_expr value, enum tg_ir_order order)
 {
-    return atomic(
-        ir, result, buffer,
-        &(struct tg_ir_data){.op = TG_IR_A_OR, .order = small(order), .a = index.id, .b = value.id});
+    return atomic_change(ir, TG_IR_A_OR, result, buffer, index, value, order);
 }
 
 struct tg_ir_node tg_ir_if(struct tg_ir *ir, struct tg_ir_expr condition, struct tg_ir_node yes,

@@ -4,10 +4,13 @@
  * that finding one takes as many loads as the tree is high (at most 4 and the root), however large the ring
  * is (E11). For the scan that uses it (index_look.c) and for the host (index_host.c). Not a public header.
  *
- *   words 0 .. 4    a level each: bit t, the tree of tenant t has something. Word 5: bit 0, that of the
- * strangers from word 16    the trees: QUEUES of them, each the leaves first (bit s: slot s), then a bit a
- * word of those, ... then            for each slot the fence that waits for it, + 1; then for each fence the
- * next one of that list, + 1
+ * Words 0 .. 4 are a level each: bit t, the tree of tenant t has something. In word 5, bit 0 is that of the
+ * strangers.
+ *
+ * From word 16 on lie the trees, QUEUES of them, each the leaves first (bit s: slot s), then a bit a word of
+ * those, and so on.
+ *
+ * Then for each slot the fence that waits for it, + 1; then for each fence the next one of that list, + 1.
  */
 #ifndef TG_IR_INDEX_H
 #define TG_IR_INDEX_H

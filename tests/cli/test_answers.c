@@ -110,32 +110,46 @@ static void r7_a_half_made_grant_is_no_grant(void)
     }
 }
 
+struct answered {
+    const char *answer;
+    int code;
+};
+
+/* A broker that gives this answer to all. Ends with unserved. */
+static pid_t serve_answer(const char *answer, int *ret_fd)
+{
+    uint8_t b[512];
+    size_t n;
+    frame(b, &n, 1, answer);
+    *ret_fd = listen_at_the_place();
+    return serve(*ret_fd, b, n, true);
+}
+
+static void unserved(pid_t pid, int fd)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(fd);
+}
+
 static void r7_refusals_have_their_codes(void)
 {
-    static const struct {
-        const char *answer;
-        int code;
-    } cases[] = {
+    static const struct answered cases[] = {
         {"{\"ok\":false,\"error\":{\"code\":\"usage\",\"text\":\"pid 7 is dead\"}}", 2},
         {"{\"ok\":false,\"error\":{\"code\":\"never-fits\",\"text\":\"needs more than there is\"}}", 123},
         {"{\"ok\":false,\"error\":{\"code\":\"cancelled\",\"text\":\"cancelled by user 0\"}}", 125},
         {"{\"ok\":false,\"error\":{\"code\":\"other-store\",\"text\":\"serves another store\"}}", 125},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t b[512];
-        size_t n;
-        frame(b, &n, 1, cases[i].answer);
-        int fd = listen_at_the_place();
-        pid_t pid = serve(fd, b, n, true);
+        int fd;
+        pid_t pid = serve_answer(cases[i].answer, &fd);
         CLI(&r, CLI_PATIENCE_MS, "run", "--", "/bin/echo", "ran");
         CHECK_EXIT(&r, cases[i].code);
         CHECK_EQ(r.out_len, 0);
         CLI(&r, CLI_PATIENCE_MS, "wait-admit", "2", "0", "100", "1", "0");
         CHECK_EXIT(&r, cases[i].code);
         CHECK_EQ(r.out_len, 0);
-        kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
-        close(fd);
+        unserved(pid, fd);
     }
 }
 
@@ -143,27 +157,19 @@ static void r7_refusals_have_their_codes(void)
  * Only DONE says that nobody is left. */
 static void l17_what_is_not_done_is_not_cancelled(void)
 {
-    static const struct {
-        const char *answer;
-        int code;
-    } cases[] = {
+    static const struct answered cases[] = {
         {"{\"ok\":true,\"state\":\"DONE\"}", 0},
         {"{\"ok\":true,\"state\":\"HOLD\",\"survivors\":[12]}", 125},
         {"{\"ok\":true,\"state\":\"HOLD\",\"survivors\":[]}", 125},
         {"{\"ok\":true}", 125},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t b[512];
-        size_t n;
-        frame(b, &n, 1, cases[i].answer);
-        int fd = listen_at_the_place();
-        pid_t pid = serve(fd, b, n, true);
+        int fd;
+        pid_t pid = serve_answer(cases[i].answer, &fd);
         CLI(&r, CLI_PATIENCE_MS, "cancel", "1");
         CHECK_EXIT(&r, cases[i].code);
         CHECK_EQ(r.out_len > 0, cases[i].code == 0);
-        kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
-        close(fd);
+        unserved(pid, fd);
     }
 }
 
