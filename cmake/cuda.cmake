@@ -68,7 +68,7 @@ endfunction()
 
 function(tg_device_sources target)
   file(GLOB dispatchers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/engine/dispatch*.h)
-  set(names ${dispatchers} engine/cuda.cu engine/cuda_warp.cuh engine/device.h engine/device_op.h engine/device_packed.h engine/counts.h
+  set(names ${dispatchers} engine/cuda.cu engine/cuda_warp.cuh engine/device.h engine/device_op.h engine/device_born.h engine/device_packed.h engine/counts.h
     engine/ops.h base/atomic.h ring/legal.h ring/packed.h)
   foreach(public device.cuh abi.h engine.h hd.h levels.h tenants.h ring.h)
     list(APPEND names tidegate/${public})

@@ -135,6 +135,10 @@ struct tg_engine_options {
      * below: a path, or a name to look for in $PATH ("tidegate" where it is installed). NULL: the device is
      * this process's. Read by open only. */
     const char *device_process;
+    /* A device engine: how many items of tg_device_submit (device.cuh) each level, tenant and shape may have
+     * at a time, rounded up to a power of two, at most 1,048,576; 0: none may be published by bodies. Takes
+     * 18,560 bytes of the device's memory each. Default 1024. */
+    uint32_t device_items;
 };
 
 void tg_engine_options_init(struct tg_engine_options *options);
@@ -426,9 +430,11 @@ struct tg_tenant_stats {
 struct tg_engine_stats {
     uint64_t done, faults, cancelled, handed_back;
     uint64_t claims, requeues, yields;
-    uint64_t log_dropped; /* records that found the log full (E9) */
-    uint64_t wakeups;     /* times a publisher woke a worker */
-    uint64_t sleeps;      /* times a worker went to sleep */
+    uint64_t log_dropped;      /* records that found the log full (E9) */
+    uint64_t wakeups;          /* times a publisher woke a worker */
+    uint64_t sleeps;           /* times a worker went to sleep */
+    uint64_t device_submitted; /* items that bodies on a device have published, */
+    uint64_t device_waiting;   /* and those of them that wait */
     uint32_t workers;
     struct tg_level_stats level[TG_PRIORITY_LEVELS];
     struct tg_tenant_stats tenant[TG_TENANTS];

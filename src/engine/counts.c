@@ -150,6 +150,8 @@ void tg_engine_stats(struct tg_engine *e, struct tg_engine_stats *ret)
     s.handed_back = tg_load_relaxed_u64(&e->handed_back);
     s.log_dropped = tg_load_relaxed_u64(&e->log_dropped);
     s.wakeups = tg_load_relaxed_u64(&e->wakeups);
+    if (e->device) /* M3: behind an answer (N5) */
+        tg_device_born(e, &s.device_submitted, &s.device_waiting);
     s.workers = e->worker_count;
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
         level_stats(e, l, &scratch, &s.level[l]);

@@ -28,11 +28,14 @@ typedef unsigned long uintptr_t;
 #define offsetof(type, member) ((size_t)__INTADDR__(&((type *)0)->member))
 
 /* The numbers of Linux, as far as shared functions name them. */
+#define ENOENT 2
 #define EIO 5
+#define EAGAIN 11
 #define ENOMEM 12
 #define EFAULT 14
 #define EINVAL 22
 #define ENOSPC 28
 #define ERANGE 34
+#define ENOTSUP 95
 
 #endif

@@ -38,6 +38,17 @@ static __device__ __forceinline__ void tg_warp_sync(void)
 {
     __syncwarp();
 }
+/* Where lanes may have gone different ways: those that are here together with the same key, and a value of
+ * one of them. */
+static __device__ __forceinline__ uint32_t tg_lanes_here(uint32_t lane, uint32_t key)
+{
+    (void)lane;
+    return __match_any_sync(__activemask(), key);
+}
+static __device__ __forceinline__ uint32_t tg_lanes_shfl(uint32_t lanes, uint32_t value, uint32_t lane)
+{
+    return __shfl_sync(lanes, value, (int)lane);
+}
 /* All lanes of the block; also orders what they wrote. */
 static __device__ __forceinline__ bool tg_block_any(bool value)
 {

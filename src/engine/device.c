@@ -110,7 +110,28 @@ static int lay_host(struct tg_engine *e, const struct tg_engine_options *o)
     return ok ? 0 : -ENOMEM;
 }
 
-static int lay_device(struct tg_engine *e)
+/* Where bodies publish items. */
+static int lay_born(struct tg_device *d, uint32_t room)
+{
+    struct tg_device_params *p = &d->params;
+    if (room == 0 || p->workers == 0)
+        return 0;
+    p->born_shift = shift_for(room);
+    p->homes_shift = shift_for(p->workers + 1);
+    p->born_tail = device(d, TG_BORN_RINGS, sizeof(uint32_t));
+    p->born_used = device(d, TG_BORN_RINGS, sizeof(uint32_t));
+    p->homes = device(d, (size_t)1 << p->homes_shift, sizeof(uint32_t));
+    p->homes_tail = device(d, 1, sizeof(uint32_t));
+    p->born_count = device(d, 1, sizeof(uint64_t));
+    p->born_counts = device(d, 1, sizeof(struct tg_counts));
+    p->born_opcodes = device(d, TG_BORN_OPCODES, sizeof(uint64_t));
+    p->born = device(d, (size_t)TG_BORN_RINGS << p->born_shift, sizeof(struct tg_born));
+    bool ok = p->born_tail && p->born_used && p->homes && p->homes_tail && p->born_count && p->born_counts &&
+              p->born_opcodes && p->born;
+    return ok ? 0 : -ENOMEM;
+}
+
+static int lay_device(struct tg_engine *e, const struct tg_engine_options *o)
 {
     struct tg_device *d = e->device;
     struct tg_device_params *p = &d->params;
@@ -146,6 +167,9 @@ static int lay_device(struct tg_engine *e)
         !p->control || !p->counts || !p->tasks || !p->finished || !p->finished_tail || !p->arrivals ||
         !p->dfa || (d->body_limit_ms && !p->watch))
         return -ENOMEM;
+    int r = lay_born(d, o->device_items);
+    if (r)
+        return r;
     return d->link->upload(d->state, p->control, e->control, (size_t)e->control_words * TG_WORD_BYTES);
 }
 
@@ -224,7 +248,7 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     d->body_limit_ms = o->device_body_limit_ms;
     r = lay_host(e, o);
     if (!r)
-        r = lay_device(e);
+        r = lay_device(e, o);
     if (!r)
         r = tg_open_queues(e, 1);
     if (!r)

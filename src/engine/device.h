@@ -82,6 +82,7 @@ enum tg_command {
     TG_COMMAND_EXECUTE,  /* slot: a built-in opcode, a0..: its arguments */
     TG_COMMAND_DRAIN,    /* finish what may run, hand back the rest, leave */
     TG_COMMAND_BODIES, /* a look for bodies that do not return, as the a0-th with the same; value: how many */
+    TG_COMMAND_OPCODE, /* a0: an opcode of the application, a1: its kind, a2: its class */
 };
 
 /* A queue of slot numbers in host memory, filled by the device alone; cells as in index.h. */
@@ -103,6 +104,8 @@ struct tg_answers {
     uint64_t handed_back, cancelled, log_dropped, outside_faults;
     uint64_t samples[TG_PRIORITY_LEVELS]; /* how many there were */
     uint32_t given_up;                    /* by the host: the blocks did not all come up in time */
+    uint64_t born, born_waiting;          /* items that bodies published, and those that wait */
+    uint32_t born_left;                   /* 1: of them some wait or run, or it is not known */
 };
 
 enum tg_left {
@@ -133,6 +136,21 @@ enum tg_left {
 
 #define TG_DEVICE_QUEUES (TG_PRIORITY_LEVELS * TG_TENANTS)
 
+/* Items that bodies publish (device_born.h): a ring in device memory for each shape, level and tenant, which
+ * is number 2 * (level * TG_TENANTS + tenant) + shape. */
+enum tg_born_shape { TG_BORN_LANE, TG_BORN_WARP, TG_BORN_SHAPES };
+#define TG_BORN_RINGS (TG_BORN_SHAPES * TG_DEVICE_QUEUES)
+#define TG_BORN_SHIFT_MOST 20u
+struct tg_born {
+    TG_ALIGNED(64) uint32_t state; /* free or full, and the lap */
+    uint32_t opcode, kind, unused;
+    uint32_t args[TG_ARGS_PER_SLOT];
+};
+/* Opcodes they may have: a hash table of opcode | (TG_BORN_KNOWN | kind | class << 16) << 32; 0: empty. */
+#define TG_BORN_OPCODES 1024u
+#define TG_BORN_KNOWN (1u << 31)
+#define TG_BORN_CLASS_SHIFT 16u
+
 /* The last bad end of a slot as the device writes it; tg_bad_end of internal.h is this. */
 #define TG_BAD_CANCELLED TG_SLOT_STATUS_COUNT
 struct tg_bad_end {
@@ -154,10 +172,16 @@ struct tg_bad_end {
 #define TG_ALONE_LAP 0x800u
 #define TG_TASK_BLOCK 0x200u /* one item of a whole block: its first warp, which answers, ... */
 #define TG_TASK_HELPS 0x300u /* ... and the others */
+#define TG_TASK_BORN 0x400u  /* plus how many: items that bodies published; the task is the worker's own */
 #define TG_TASK_WORDS 4u     /* observable words an item of a device opcode may write */
+/* Of the first word of GRANT: TG_ALONE_LAP and a number as in LINE; ring | count << 9 from bit 12. The second
+ * is the first position. */
+#define TG_GRANT_COUNT_SHIFT 9u
 struct tg_task {
     TG_ALIGNED(128) uint32_t seq; /* rises by one a task; TG_TASK_LEAVE: the end */
-    uint32_t count;               /* items; TG_TASK_BLOCK, _HELPS */
+    uint32_t count;               /* items; TG_TASK_BLOCK, _HELPS, _BORN */
+    /* A third way: items that bodies published, by their place in a ring. */
+    TG_ALIGNED(16) uint32_t grant[4];
     uint32_t slot[TG_TASK_ITEMS];
     uint32_t kept[TG_TASK_ITEMS];
     /* The other way to give a task: the line of one item, each quarter with TG_ALONE_LAP and a number that
@@ -184,6 +208,7 @@ enum tg_finished {
     TG_FINISHED_ONE,      /* how it ended is in the task */
     TG_FINISHED_TOLD,     /* DONE, and its STATUS is stored; it wrote no words */
     TG_FINISHED_AGAIN,    /* to be run again, likewise */
+    TG_FINISHED_BORN,     /* items that bodies published: words and faults of theirs are in the task */
 };
 
 #define TG_NO_WORD 0xFFFFFFFFu
@@ -249,6 +274,17 @@ struct tg_device_params {
     const uint32_t *inner_kind; /* kinds of the opcodes below 256 that packed slots may have; host memory */
     uint32_t blocks;            /* how many there are */
     uint32_t finished_shift;
+    /* Items that bodies publish; BORN is NULL where they cannot. */
+    struct tg_born *born; /* TG_BORN_RINGS times 1 << BORN_SHIFT */
+    uint32_t born_shift;
+    uint32_t homes_shift; /* of HOMES, which has more cells than there are workers */
+    uint32_t *born_tail;  /* of each ring: positions taken */
+    uint32_t *born_used;  /* of each ring: items that wait or run; may be too high for a moment */
+    uint32_t *homes;      /* workers that have done a grant, and nothing else is to be said of it */
+    uint32_t *homes_tail;
+    uint64_t *born_count;          /* how many were published */
+    struct tg_counts *born_counts; /* of these items, by all workers */
+    uint64_t *born_opcodes;
 };
 
 TG_HD static inline uint32_t tg_line_lap(uint64_t position, uint32_t shift)

@@ -110,6 +110,22 @@ int tg_device_word(struct tg_engine *e, uint32_t word, uint32_t value)
     return tg_device_ask(e, TG_COMMAND_WORD, 0, args, 2, &a);
 }
 
+void tg_device_name_opcode(struct tg_engine *e, uint32_t opcode, uint32_t kind, uint32_t cls)
+{
+    const uint32_t args[3] = {opcode, kind, cls};
+    struct tg_answer a;
+    /* A device that is gone has no bodies that might publish it. */
+    if (e->device->params.born)
+        (void)tg_device_ask(e, TG_COMMAND_OPCODE, 0, args, 3, &a);
+}
+
+void tg_device_born(struct tg_engine *e, uint64_t *ret_submitted, uint64_t *ret_waiting)
+{
+    const struct tg_answers *answers = e->device->params.answers;
+    *ret_submitted = tg_load_relaxed_u64(&answers->born);
+    *ret_waiting = tg_load_relaxed_u64(&answers->born_waiting);
+}
+
 /* Latencies the device measured since the last time; of more than the ring holds the latest. callers_lock is
  * held. */
 static void fold_samples(struct tg_engine *e, uint32_t level)

@@ -109,6 +109,10 @@ int tg_device_ask(struct tg_engine *e, enum tg_command command, uint32_t slot, c
 /* The same without waiting. */
 int tg_device_tell(struct tg_engine *e, enum tg_command command, uint32_t slot, const uint32_t *args,
                    uint32_t arg_count);
+/* Tells the device of an opcode that was registered, for bodies that publish items of it. */
+void tg_device_name_opcode(struct tg_engine *e, uint32_t opcode, uint32_t kind, uint32_t cls);
+/* Items of bodies, as of the last sync. */
+void tg_device_born(struct tg_engine *e, uint64_t *ret_submitted, uint64_t *ret_waiting);
 void tg_device_sync(struct tg_engine *e);
 int tg_device_word(struct tg_engine *e, uint32_t word, uint32_t value);
 int tg_device_cancel(struct tg_engine *e, const struct tg_item *t);

@@ -14,6 +14,7 @@
 
 #include "base/atomic.h"
 #include "engine/device.h"
+#include "engine/device_born.h"
 
 /* What tg_device_run returns for an opcode that the image does not have. */
 #define TG_DEVICE_UNKNOWN 0x7FFFFFFF
@@ -25,7 +26,12 @@ struct tg_device_op {
     uint32_t args[TG_ARGS_PER_SLOT];
     uint32_t word[TG_TASK_WORDS]; /* the engine's: control words it wrote */
     uint32_t reason;              /* the engine's: of a fault, or 0 */
+    /* The engine's: the last opcode that it published, what it knows of it, and whether it published. */
+    uint32_t known, known_kind, known_shape, published;
 };
+
+/* A body's slot where its item has none: it was published by a body. */
+#define TG_NO_DEVICE_SLOT 0xFFFFFFFFu
 
 TG_DEVICE const struct tg_device_params *tg_params(void);
 
@@ -88,6 +94,42 @@ TG_DEVICE bool tg_device_add(struct tg_device_op *op, uint32_t index, uint32_t v
     tg_device_wrote(op, TG_CONTROL_OBSERVABLE_BASE + index);
     *ret_before = tg_add_relaxed_u32(&tg_params()->control[TG_CONTROL_OBSERVABLE_BASE + index], value);
     return true;
+}
+
+/* Publishes an item of the same tenant, from a body, whatever becomes of the body's own item: an opcode of
+ * the image that a lane or a warp runs, or a built-in one but for fences and packed slots, with count (0 ..
+ * 12) arguments, the others 0. Each lane that calls publishes one, so in a body of a whole warp or block it
+ * is for one lane, or for an item each. It is claimed, counted and run like any other, but has no slot
+ * (TG_NO_DEVICE_SLOT), no handle and no part in a fence of its author's batch, and nobody can cancel it.
+ * Items of a level, tenant and shape begin in their order of publication. 0, -EAGAIN  the queue of that
+ * level, tenant and shape is full (device_items of the options) -EINVAL  no such level, more than 12
+ * arguments, a fence, a packed slot or another opcode of the host's -ENOENT  the opcode is not registered
+ *    -ENOTSUP it is a handler of the host or for a whole block, or device_items is 0 */
+TG_DEVICE int tg_device_submit(struct tg_device_op *op, uint32_t level, uint32_t opcode, const uint32_t *args,
+                               uint32_t count)
+{
+    const struct tg_device_params *p = tg_params();
+    uint32_t position;
+    if (level >= TG_PRIORITY_LEVELS || count > TG_ARGS_PER_SLOT)
+        return -EINVAL;
+    if (!p->born)
+        return -ENOTSUP;
+    if (opcode != op->known) {
+        uint32_t kind;
+        uint32_t shape;
+        int r = tg_born_opcode(p, opcode, &kind, &shape);
+        if (r)
+            return r;
+        op->known = opcode;
+        op->known_kind = kind;
+        op->known_shape = shape;
+    }
+    uint32_t ring = tg_born_ring(level, op->tenant, op->known_shape);
+    if (!tg_born_take_place(p, op->lane & 31u, ring, &position))
+        return -EAGAIN;
+    tg_born_write(p, ring, position, opcode, op->known_kind, args, count);
+    op->published = 1;
+    return 0;
 }
 
 /* The table of DFA_STEP, or NULL; its words. The row before it says how many states it has. */

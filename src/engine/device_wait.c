@@ -68,7 +68,10 @@ int tg_device_settle(struct tg_engine *e, uint64_t timeout_ns)
         uint32_t seen = tg_load_seqcst_u32(&e->settle_event); /* L2 */
         if (all_free(e)) {
             tg_device_sync(e);
-            return 0;
+            /* What bodies have published has no slot. M3: behind an answer (N5). */
+            if (tg_load_acquire_u32(&e->device->dead) ||
+                tg_load_relaxed_u32(&e->device->params.answers->born_left) == 0)
+                return 0;
         }
         uint64_t spent = tg_clock_mono_ns() - start;
         if (spent >= timeout_ns || tg_load_acquire_u32(&e->device->dead))

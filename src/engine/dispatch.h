@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dispatcher: three warps of one block that never stop, each with one part.
+ * The dispatcher: four warps of one block that never stop, each with one part.
  *   the poller   looks for lines over the bus and puts what it found into the inboxes of the levels
  *                (dispatch_poll.h)
  *   the decider  files items under level and tenant, decides who is next (E2, E3, E4), up to 32 items a
  *                round, and hands them on; it obeys the host (dispatch_command.h)
  *   the ender    runs built-in opcodes, ends items, also those of workers, gives slots back, counts
  *                (dispatch_run.h, dispatch_end.h)
+ *   the scout    looks for what bodies have published and for the workers that come home from it
+ *                (dispatch_born.h)
  * One warp decides at a time, so the decisions follow one another and the bound of levels.h holds exactly:
  * the decider, or, for what comes alone while nothing waits, the poller (dispatch_grant.h).
  *
@@ -39,7 +41,9 @@
 #define TG_RUN_PARTS 6u /* of 32 lines each: a long look is of 192 lines of one level */
 #define TG_PART_LOADS 4u
 
-enum tg_role { TG_DECIDER, TG_POLLER, TG_ENDER, TG_ROLES };
+#define TG_HOME 128u
+
+enum tg_role { TG_DECIDER, TG_POLLER, TG_ENDER, TG_SCOUT, TG_ROLES };
 
 /* Lines as loaded, a lane a quarter, so that a lane can take a whole one: quarter q of line i is piece[q][i].
  * The odd length keeps the banks apart. */
@@ -73,10 +77,17 @@ struct tg_shared {
     uint32_t block_warps;        /* those of its warps that are free */
     uint32_t block_queue;        /* level * TG_TENANTS + tenant of the item */
     uint32_t block_tally[TG_MAX_TASKS / TG_BLOCK_WARPS];
-    uint8_t seq[TG_MAX_TASKS];       /* of each worker's last task */
-    uint8_t seq_alone[TG_MAX_TASKS]; /* likewise, of those given as a line */
-    uint32_t granted;                /* it has granted the decisions to the poller (dispatch_grant.h) */
-    uint32_t aside;                  /* 1 + the worker put aside for that; 0: none */
+    uint8_t seq[TG_MAX_TASKS];         /* of each worker's last task */
+    uint8_t seq_alone[TG_MAX_TASKS];   /* likewise, of those given as a line */
+    uint8_t seq_born[TG_MAX_TASKS];    /* likewise, of those given as a part of a ring */
+    uint32_t born_head[TG_BORN_RINGS]; /* of what bodies published: positions that were given to workers */
+    uint32_t born_ready[TG_BORN_SHAPES]
+                       [TG_PRIORITY_LEVELS]; /* bit t: the ring is not empty, as far as known */
+    uint8_t source[TG_DEVICE_QUEUES];        /* enum tg_source of the last claim of a level and tenant */
+    uint32_t born_seen;                      /* of BORN_NEWS */
+    uint32_t born_dirty; /* a worker came home that may have published, and no look was asked for */
+    uint32_t granted;    /* it has granted the decisions to the poller (dispatch_grant.h) */
+    uint32_t aside;      /* 1 + the worker put aside for that; 0: none */
     struct tg_dfa dfa;
     /* The ender's; the decider's while it holds the ender. */
     uint64_t free_tail[TG_PRIORITY_LEVELS], samples[TG_PRIORITY_LEVELS], io_tail, finished_head, log_dropped,
@@ -98,6 +109,10 @@ struct tg_shared {
     uint32_t hold, held, leaving, poller_left;
     uint32_t tasks_given, urgent;
     uint32_t grant, recall;
+    uint32_t born_news, born_watch, born_ask, born_answer;
+    uint32_t home_filed, home_taken;
+    uint32_t born_tail[TG_BORN_RINGS]; /* of what bodies published: positions that are taken */
+    uint16_t home[TG_HOME];
     uint32_t aside_used;                          /* the poller's, with GRANT */
     uint64_t inbox[TG_PRIORITY_LEVELS][TG_INBOX]; /* cells; the low half with TG_FILED_... */
     struct tg_line first[TG_PRIORITY_LEVELS], command;
@@ -250,10 +265,75 @@ TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting
     return most;
 }
 
+/* Where the items of a level and tenant wait: in the queue of those that came over the bus, or in the ring of
+ * those that bodies published for a lane or for a warp. */
+enum tg_source { TG_FROM_QUEUE, TG_FROM_LANES, TG_FROM_WARPS, TG_SOURCES };
+
+/* Tenants that have items of bodies at this level and may be given a worker; none while no worker is free. */
+TG_DEVICE uint32_t tg_born_waiting(const struct tg_shared *s, uint32_t level)
+{
+    return s->idle_count ? s->born_ready[TG_BORN_LANE][level] | s->born_ready[TG_BORN_WARP][level] : 0;
+}
+
 /* Lanes 0 .. 4: tenants of the lane's level that may be claimed in this round. */
 TG_DEVICE uint32_t tg_waiting(struct tg_warp w, const struct tg_shared *s)
 {
-    return w.lane < TG_PRIORITY_LEVELS ? s->ready[w.lane] & s->allowed & ~s->stalled[w.lane] : 0;
+    return w.lane < TG_PRIORITY_LEVELS
+               ? ((s->ready[w.lane] & ~s->stalled[w.lane]) | tg_born_waiting(s, w.lane)) & s->allowed
+               : 0;
+}
+
+/* Whose items are next of a level and tenant that waits: each source in its turn. */
+TG_DEVICE uint32_t tg_next_source(const struct tg_shared *s, uint32_t level, uint32_t tenant)
+{
+    uint32_t have = s->ready[level] & ~s->stalled[level] & 1u << tenant ? 1u << TG_FROM_QUEUE : 0;
+    if (s->idle_count && (s->born_ready[TG_BORN_LANE][level] >> tenant & 1u))
+        have |= 1u << TG_FROM_LANES;
+    if (s->idle_count && (s->born_ready[TG_BORN_WARP][level] >> tenant & 1u))
+        have |= 1u << TG_FROM_WARPS;
+    uint32_t after = have & ~((2u << s->source[level * TG_TENANTS + tenant]) - 1u);
+    return (uint32_t)tg_levels_first(after ? after : have);
+}
+
+/* Whose turn it is. */
+struct tg_pick {
+    uint32_t work;    /* levels that wait, known or not */
+    uint32_t level;   /* the one whose turn it is ... */
+    uint32_t waiting; /* ... its tenants that wait ... */
+    uint32_t tenant;  /* ... and the one of them */
+    uint64_t levels;  /* the state of levels.h before this claim */
+    struct tg_tenant_turn turn;
+};
+
+/* By the rules, among what is known to wait; more: levels that wait too, but of which is not known what. due:
+ * the queue whose turn was counted already, or TG_DEVICE_QUEUES. False: nothing may be claimed now. */
+TG_DEVICE bool tg_choose(struct tg_warp w, uint32_t more, uint32_t due, struct tg_pick *o)
+{
+    const struct tg_shared *s = tg_state();
+    uint32_t waiting = tg_waiting(w, s);
+    uint32_t known = tg_warp_ballot(waiting != 0);
+    if (known == 0)
+        return false;
+    o->levels = s->levels;
+    o->work = known | more;
+    bool decided = due != TG_DEVICE_QUEUES;
+    o->level = decided ? due / TG_TENANTS : tg_levels_choose(o->levels, o->work);
+    if (!(known >> o->level & 1u)) {
+        if (tg_levels_overtaken(o->levels, o->level) >= TG_STARVATION_THRESHOLD)
+            return false;
+        o->level = tg_levels_choose(o->levels, known);
+    }
+    o->waiting = tg_warp_shfl(waiting, o->level);
+    o->turn = s->turn[o->level];
+    o->tenant =
+        decided ? due % TG_TENANTS : tg_tenants_choose(&o->turn, o->waiting, TG_TENANT_FAIRNESS_THRESHOLD);
+    return true;
+}
+
+/* Levels of which lines are known to be there, but not which. */
+TG_DEVICE uint32_t tg_more(struct tg_warp w)
+{
+    return tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&tg_state()->more) : 0, 0); /* B9 */
 }
 
 /* How many of class cls may be handed on now, when so many were given away in this round. */
@@ -290,40 +370,35 @@ TG_DEVICE uint32_t tg_block_room(struct tg_warp w, uint32_t q, bool *ret_kept);
 /* Takes up to 32 items, in the order of the rules; lane i gets the i-th. Returns how many. pass_room: how
  * many the ender can take. A level of which lines are known to be there, but not which (MORE), waits too: it
  * is overtaken, and when it is due the round ends until the poller has brought them. So E3's bound holds from
- * the publication. */
-TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pass_room)
+ * the publication. *ret_born: it took none, because what is next was published by a body (dispatch_born.h).
+ */
+TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pass_room, bool *ret_born)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     uint32_t n = 0;
     uint32_t warps = 0;
     uint32_t of_class = TG_CLASS_INLINE; /* a round has one class besides INLINE */
-    uint32_t more = tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->more) : 0, 0); /* B9 */
+    uint32_t more = tg_more(w);
     mine->have = false;
     mine->slot = mine->level = mine->tenant = mine->cls = mine->kept = 0;
+    *ret_born = false;
     if (w.lane < TG_PRIORITY_LEVELS)
         s->stalled[w.lane] = 0;
     tg_warp_sync();
     uint32_t due = tg_block_due(w); /* of the first claim of the round */
     while (n < TG_LANES) {
-        uint32_t waiting = tg_waiting(w, s);
-        uint32_t known = tg_warp_ballot(waiting != 0);
-        if (known == 0)
+        struct tg_pick o;
+        if (!tg_choose(w, more, due, &o))
             break;
-        uint64_t levels = s->levels;
-        uint32_t work = known | more;
         bool decided = due != TG_DEVICE_QUEUES;
-        uint32_t level = decided ? due / TG_TENANTS : tg_levels_choose(levels, work);
-        if (!(known >> level & 1u)) {
-            if (tg_levels_overtaken(levels, level) >= TG_STARVATION_THRESHOLD)
-                break;
-            level = tg_levels_choose(levels, known);
-        }
-        waiting = tg_warp_shfl(waiting, level);
-        struct tg_tenant_turn turn = s->turn[level];
-        uint32_t tenant =
-            decided ? due % TG_TENANTS : tg_tenants_choose(&turn, waiting, TG_TENANT_FAIRNESS_THRESHOLD);
+        uint32_t level = o.level;
+        uint32_t tenant = o.tenant;
         uint32_t q = level * TG_TENANTS + tenant;
+        if (!decided && tg_next_source(s, level, tenant) != TG_FROM_QUEUE) {
+            *ret_born = n == 0;
+            break;
+        }
         due = TG_DEVICE_QUEUES;
         uint32_t head = s->head[q];
         uint32_t most = s->tail[q] - head;
@@ -348,7 +423,7 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
         if (decided) /* its turn was counted then */
             k = 1;
         else if (most != 0 || keeps)
-            k = tg_run_length(work, level, waiting, keeps ? 1 : most, &turn, &levels);
+            k = tg_run_length(o.work, level, o.waiting, keeps ? 1 : most, &o.turn, &o.levels);
         if (keeps)
             k = 0;
         uint32_t moved = tg_warp_shfl((uint32_t)cell, (w.lane - n) & 31u);
@@ -365,16 +440,17 @@ TG_DEVICE uint32_t tg_claim(struct tg_warp w, struct tg_taken *mine, uint32_t pa
         if (w.lane == 0 && k == 0) {
             s->stalled[level] |= 1u << tenant;
             if (keeps) {
-                s->turn[level] = turn;
-                s->levels = levels;
+                s->turn[level] = o.turn;
+                s->levels = o.levels;
             }
         } else if (w.lane == 0) {
             s->head[q] = head + k;
             s->queued -= k;
             if (s->head[q] == s->tail[q])
                 s->ready[level] &= ~(1u << tenant);
-            s->turn[level] = turn;
-            s->levels = levels;
+            s->turn[level] = o.turn;
+            s->levels = o.levels;
+            s->source[q] = TG_FROM_QUEUE;
             tg_claimed(p, s, level, tenant, k);
             if (cls == TG_CLASS_HOST)
                 s->credit -= k;

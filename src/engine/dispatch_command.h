@@ -218,6 +218,24 @@ TG_DEVICE_CALL void tg_do_word(uint32_t command, uint32_t opcode, const uint32_t
         tg_authority_read(p, tg_state());
 }
 
+/* What the host may know of the items of bodies: before the answer (N5). */
+TG_DEVICE_CALL void tg_born_publish(struct tg_warp w)
+{
+    const struct tg_device_params *p = tg_params();
+    if (!p->born)
+        return;
+    if (tg_heard(w, &tg_state()->born_news) != tg_state()->born_seen) /* H2 */
+        tg_born_listen(w, tg_heard(w, &tg_state()->born_news) - tg_state()->born_seen);
+    uint64_t waits = tg_born_left(w);
+    bool settled = tg_born_settled(w);
+    if (w.lane == 0) {                                                                   /* M3 relaxed, too */
+        tg_sys_store_relaxed_u64(&p->answers->born, tg_load_relaxed_u64(p->born_count)); /* K5 */
+        tg_sys_store_relaxed_u64(&p->answers->born_waiting, waits);
+        tg_sys_store_relaxed_u32(&p->answers->born_left, waits || !settled ? 1 : 0);
+    }
+    tg_warp_sync();
+}
+
 /* dispatch_watch.h */
 TG_DEVICE_CALL uint32_t tg_watch(struct tg_warp w, uint32_t looks);
 TG_DEVICE_CALL void tg_abandon_all(struct tg_warp w, uint32_t looks);
@@ -238,6 +256,7 @@ TG_DEVICE_CALL void tg_command(struct tg_warp w)
     tg_hold(w);
     switch (command) {
     case TG_COMMAND_SYNC:
+        tg_born_publish(w);
         tg_counts_publish(w, true);
         break;
     case TG_COMMAND_CANCEL:
@@ -262,6 +281,8 @@ TG_DEVICE_CALL void tg_command(struct tg_warp w)
                 s->credit += a[0];
             else if (command == TG_COMMAND_DRAIN)
                 s->draining = 1;
+            else if (command == TG_COMMAND_OPCODE)
+                tg_born_register(p, a[0], a[1], a[2]);
             else if (command == TG_COMMAND_DFA) {
                 s->dfa.table = (const uint32_t *)tg_joined(a[0], a[1]);
                 s->dfa.states = a[2];
@@ -308,6 +329,10 @@ TG_DEVICE_CALL void tg_hand_back_all(struct tg_warp w)
             tg_state()->handed_back += n;
         tg_free(w, held, slot, kept);
     }
+    uint64_t born = p->born ? tg_born_left(w) : 0;
+    if (w.lane == 0)
+        tg_state()->handed_back += born;
+    tg_warp_sync();
 }
 
 #endif

@@ -6,15 +6,17 @@
 #ifndef TG_ENGINE_DISPATCH_DECIDE_H
 #define TG_ENGINE_DISPATCH_DECIDE_H
 
-#include "engine/dispatch_block.h"
+#include "engine/dispatch_born.h"
 #include "engine/dispatch_run.h"
 
 /* What has come, as one look at the words between the warps tells: each lane has its own counters. */
 #define TG_NEWS_COMMAND TG_RING_COMMANDS
 #define TG_NEWS_BACK (TG_LINE_RINGS)
-#define TG_NEWS_PASSED (TG_LINE_RINGS + 1u) /* COUNT alone: entries in PASS */
-#define TG_NEWS_MORE (TG_LINE_RINGS + 2u)   /* ... the mask MORE */
-#define TG_NEWS_GRANT (TG_LINE_RINGS + 3u)  /* ... the tenants that the poller decides for */
+#define TG_NEWS_HOME (TG_LINE_RINGS + 1u)
+#define TG_NEWS_BORN (TG_LINE_RINGS + 2u)
+#define TG_NEWS_PASSED (TG_LINE_RINGS + 3u) /* COUNT alone: entries in PASS */
+#define TG_NEWS_MORE (TG_LINE_RINGS + 4u)   /* ... the mask MORE */
+#define TG_NEWS_GRANT (TG_LINE_RINGS + 5u)  /* ... the tenants that the poller decides for */
 struct tg_news {
     uint32_t lanes; /* a bit a level, TG_NEWS_... */
     uint32_t count; /* in lane i: how many of the i-th */
@@ -30,13 +32,17 @@ TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
         n.count = tg_block_load_acquire_u32(&s->commands_filed) - s->commands_taken;
     else if (w.lane == TG_NEWS_BACK)
         n.count = tg_block_load_acquire_u32(&s->back_filed) - s->back_taken;
+    else if (w.lane == TG_NEWS_HOME)
+        n.count = tg_block_load_acquire_u32(&s->home_filed) - s->home_taken; /* H2 */
+    else if (w.lane == TG_NEWS_BORN)
+        n.count = tg_block_load_acquire_u32(&s->born_news) - s->born_seen; /* H2 */
     else if (w.lane == TG_NEWS_PASSED)
         n.count = s->passed - tg_block_load_acquire_u32(&s->pass_taken); /* B8 */
     else if (w.lane == TG_NEWS_MORE)
         n.count = tg_block_load_relaxed_u32(&s->more); /* B9 */
     else if (w.lane == TG_NEWS_GRANT)
         n.count = tg_block_load_relaxed_u32(&s->grant); /* asked again before it counts */
-    n.lanes = tg_warp_ballot(n.count != 0) & ((2u << TG_NEWS_BACK) - 1u);
+    n.lanes = tg_warp_ballot(n.count != 0) & ((2u << TG_NEWS_BORN) - 1u);
     tg_warp_sync();
     return n;
 }
@@ -168,12 +174,13 @@ TG_DEVICE bool tg_may_pass(struct tg_warp w, const struct tg_news *news, uint32_
                            uint32_t others, uint32_t *ret_work)
 {
     const struct tg_shared *s = tg_state();
-    uint32_t ready = w.lane < TG_PRIORITY_LEVELS ? s->ready[w.lane] & s->allowed : 0;
+    uint32_t ready =
+        w.lane < TG_PRIORITY_LEVELS ? (s->ready[w.lane] | tg_born_waiting(s, w.lane)) & s->allowed : 0;
     uint32_t more = tg_warp_shfl(news->count, TG_NEWS_MORE);
     *ret_work = tg_warp_ballot(ready != 0) | others | more | 1u << level;
-    return s->ready[level] == 0 && tg_levels_choose(s->levels, *ret_work) == level &&
-           (s->allowed >> tenant & 1u) && s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED &&
-           tg_params()->control_floor != 0;
+    return (s->ready[level] | tg_born_waiting(s, level)) == 0 &&
+           tg_levels_choose(s->levels, *ret_work) == level && (s->allowed >> tenant & 1u) &&
+           s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED && tg_params()->control_floor != 0;
 }
 
 /* The books of n claims that went a short way. */

@@ -78,6 +78,16 @@ TG_DEVICE void tg_free(struct tg_warp w, bool frees, uint32_t slot, uint32_t kep
     tg_warp_sync();
 }
 
+/* One lane: a fault, in the words that announce it. */
+TG_DEVICE void tg_announce_fault(const struct tg_device_params *p, uint32_t slot, uint32_t reason)
+{
+    /* X1: the count last, so that a change of it announces one. */
+    tg_word_store(p, TG_CONTROL_EXTENSION_BASE + 1, slot);
+    tg_word_store(p, TG_CONTROL_EXTENSION_BASE + 2, reason);
+    tg_word_store(p, TG_CONTROL_EXTENSION_BASE,
+                  tg_load_relaxed_u32(&p->control[TG_CONTROL_EXTENSION_BASE]) + 1);
+}
+
 /* One lane: how a slot ended that did not end DONE (tg_bad_end_write of finish.c, on the device). */
 TG_DEVICE_CALL void tg_write_bad_end(const struct tg_device_params *p, uint32_t slot, uint32_t status,
                                      const struct tg_fault *fault)
@@ -103,13 +113,8 @@ TG_DEVICE_CALL void tg_write_bad_end(const struct tg_device_params *p, uint32_t 
     tg_sys_store_relaxed_u64(&h->faulted, b.faulted);
     tg_sys_store_relaxed_u64(&h->cancelled, b.cancelled);
     tg_sys_store_release_u64(&h->generation, now);
-    if (status == TG_SLOT_FAULT) {
-        /* X1: the count last, so that a change of it announces one. */
-        tg_word_store(p, TG_CONTROL_EXTENSION_BASE + 1, slot);
-        tg_word_store(p, TG_CONTROL_EXTENSION_BASE + 2, b.reason);
-        tg_word_store(p, TG_CONTROL_EXTENSION_BASE,
-                      tg_load_relaxed_u32(&p->control[TG_CONTROL_EXTENSION_BASE]) + 1);
-    }
+    if (status == TG_SLOT_FAULT)
+        tg_announce_fault(p, slot, b.reason);
 }
 
 /* Lanes whose item of a batch ended tell the fence (E5). */
@@ -221,10 +226,20 @@ TG_DEVICE_CALL void tg_end(struct tg_warp w, bool ends, const struct tg_taken *t
     tg_free(w, ends, t->slot, tg_with_status(t->kept, status));
 }
 
+/* A counter: of the ender and decider, and of the workers for what bodies published. */
+TG_DEVICE uint64_t tg_counted(const struct tg_device_params *p, const uint64_t *now)
+{
+    uint64_t value = tg_load_relaxed_u64(now);
+    size_t at = (size_t)(now - (const uint64_t *)(const void *)p->counts);
+    if (p->born)
+        value += tg_load_relaxed_u64((const uint64_t *)(const void *)p->born_counts + at); /* C4 */
+    return value;
+}
+
 /* One lane: adds what is new in a counter to its control word. */
 TG_DEVICE void tg_post(const struct tg_device_params *p, uint32_t word, const uint64_t *now, uint64_t *posted)
 {
-    uint64_t value = tg_load_relaxed_u64(now);
+    uint64_t value = tg_counted(p, now);
     uint32_t delta = (uint32_t)(value - *posted);
     if (delta == 0)
         return;
@@ -283,7 +298,7 @@ TG_DEVICE_CALL void tg_counts_publish(struct tg_warp w, bool all)
         uint64_t *to = (uint64_t *)(void *)p->host_counts;
         /* C5 relaxed: before the answer (N5); pairs with C2 in counts.c. */
         for (uint32_t i = w.lane; i < sizeof(*now) / sizeof(uint64_t); i += TG_LANES)
-            tg_sys_store_relaxed_u64(&to[i], tg_load_relaxed_u64(&from[i]));
+            tg_sys_store_relaxed_u64(&to[i], tg_counted(p, &from[i]));
         if (w.lane < TG_PRIORITY_LEVELS) /* M3 relaxed: before the answer (N5) */
             tg_sys_store_relaxed_u64(&p->answers->samples[w.lane], tg_state()->samples[w.lane]);
         if (w.lane == 0) {

@@ -34,7 +34,7 @@ TG_DEVICE void tg_grant(struct tg_warp w)
     bool may =
         w.lane < TG_TENANTS && (s->allowed >> w.lane & 1u) && s->quota[w.lane] == TG_TENANT_QUOTA_UNLIMITED;
     uint32_t tenants = tg_warp_ballot(may);
-    if (tenants == 0 || s->queued || s->draining || s->block_kept || p->control_floor == 0)
+    if (tenants == 0 || s->queued || tg_born_any(w) || s->draining || s->block_kept || p->control_floor == 0)
         return;
     if (w.lane == 0) {
         if (s->aside == 0 && s->idle_count != 0 && !p->watch)

@@ -127,7 +127,7 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     if (speaks && p->watch && why == 0)
         tg_store_relaxed_u64(&task->owner, 0); /* before the next Q1 */
     if (w.role == TG_ENDER)
-        tg_back(w, speaks, worker | count << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER, 0, false);
+        tg_back(w, speaks, worker | count << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER | TG_BACK_SLOW, 0, false);
     else if (w.lane == 0) { /* one, that is given up */
         tg_worker_free(s, worker);
         s->flights -= count;
@@ -148,6 +148,50 @@ TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_
     if (done)
         tg_bump_relaxed_u64(&p->counts->executions[kind], 1);
     tg_end(w, done || (have && result >= TG_WORKED_FAULT), &t, !done, &fault, kind, told, wrote);
+}
+
+/* Of a worker's items that bodies published: what they wrote, and their faults. why: it is given up, and all
+ * of them are FAULT with this reason; else 0. */
+TG_DEVICE_CALL void tg_born_finished(struct tg_warp w, uint32_t worker, uint32_t why)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    struct tg_task *task = &p->tasks[worker];
+    uint32_t count = task->count - TG_TASK_BORN;
+    bool have = w.lane < count;
+    uint32_t at = why ? 0 : w.lane;
+    uint32_t kept = have ? task->kept[at] : 0;
+    uint32_t result = have && !why ? tg_load_relaxed_u32(&task->result[at]) : 0;
+    uint32_t reason = result >> TG_WORKED_REASON_SHIFT & 0xFFu;
+    if (reason == 0)
+        reason = why ? why : (uint32_t)TG_FAULT_HANDLER;
+    bool wrote = (result & TG_WORKED_WROTE) != 0;
+    result &= TG_WORKED_WROTE - 1u;
+    if (result == TG_WORKED_UNKNOWN)
+        reason = TG_FAULT_UNKNOWN_OPCODE;
+    tg_copy_words(w, task, at, wrote);
+    uint32_t faults = tg_warp_ballot(have && (why || result >= TG_WORKED_FAULT));
+    for (uint32_t m = faults; m; m &= m - 1) { /* one by one: they count in a word */
+        if (w.lane == (uint32_t)tg_levels_first(m)) {
+            tg_announce_fault(p, TG_NO_DEVICE_SLOT, reason);
+            tg_bump_relaxed_u64(&p->counts->level_faults[tg_level_of(kept)], 1); /* C4 */
+            tg_bump_relaxed_u64(&p->counts->tenant_faults[tg_tenant_of(kept)], 1);
+            tg_bump_relaxed_u64(&p->counts->faults[tg_kind_of(kept)], 1);
+        }
+        tg_warp_sync();
+    }
+    if (w.lane == 0 && p->watch && !why)
+        tg_store_relaxed_u64(&task->owner, 0); /* before the next grant */
+    if (w.role == TG_ENDER)
+        tg_back(w, w.lane == 0, worker | 1u << TG_BACK_COUNT_SHIFT | TG_BACK_WORKER | TG_BACK_SLOW, 0, false);
+    else if (w.lane == 0) {
+        tg_worker_free(s, worker);
+        s->flights--;
+    }
+    tg_warp_sync();
+    if (w.lane == 0)
+        s->unposted += count;
+    tg_warp_sync();
 }
 
 /* The usual ends of tasks of one item, up to 32: all that is to be known is in the cells. */
@@ -189,13 +233,20 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp w)
     bool fresh = (((uint32_t)cell ^ tg_cell_lap(at, p->finished_shift)) & 1u << 31) == 0;
     uint32_t how = (uint32_t)(cell >> 32) & TG_KEPT_STATUS;
     uint32_t stale = tg_warp_ballot(!fresh);
-    uint32_t slow = tg_warp_ballot(!fresh || how < TG_FINISHED_TOLD);
+    uint32_t slow = tg_warp_ballot(!fresh || how < TG_FINISHED_TOLD || how == TG_FINISHED_BORN);
+    bool born = (tg_warp_ballot(how == TG_FINISHED_BORN) & 1u) != 0;
     uint32_t many = tg_warp_ballot(!fresh || how != TG_FINISHED_ONE);
     uint32_t n = slow ? tg_levels_first(slow) : TG_LANES;
     if (stale & 1u)
         return 0;
     if (n != 0) {
         tg_ends_quick(w, n, cell);
+        born = false;
+    } else if (born) {
+        cell = tg_load_acquire_u64(place); /* Q4 acquire, as below */
+        n = 1;
+        tg_born_finished(w, tg_warp_shfl((uint32_t)cell >> TG_FINISHED_WORKER_SHIFT & (TG_MAX_TASKS - 1u), 0),
+                         0);
     } else {
         cell = tg_load_acquire_u64(place); /* Q4 acquire: the task behind the cell; pairs with Q3 */
         uint32_t worker = (uint32_t)cell >> TG_FINISHED_WORKER_SHIFT & (TG_MAX_TASKS - 1u);
@@ -211,7 +262,7 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp w)
     tg_warp_sync();
     if (w.lane == 0) {
         s->finished_head += n;
-        s->tasks_ended += n;
+        s->tasks_ended += born ? 0 : n; /* a grant is none of the tasks that are counted */
     }
     tg_warp_sync();
     return n;
@@ -312,8 +363,13 @@ TG_DEVICE void tg_ender(uint32_t lane)
         uint32_t collected = 0;
         if (n)
             tg_end_passed(w, n);
-        if (given != s->tasks_ended)
+        uint32_t watch =
+            tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->born_watch) : 0, 0); /* H7 */
+        if (given != s->tasks_ended || watch)
             collected = tg_collect(w);
+        if (watch && w.lane == 0) /* workers may have counted */
+            s->unposted |= 1u;
+        tg_warp_sync();
         if (s->unposted >= TG_POST_EVERY)
             tg_counts_publish(w, false);
         if (n == 0 && s->settled != s->ended && w.lane == 0)
@@ -394,7 +450,7 @@ TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp w, uint32_t why)
 TG_DEVICE bool tg_idle(struct tg_warp w, uint32_t looks, uint32_t since)
 {
     struct tg_shared *s = tg_state();
-    if (s->draining && s->flights == 0 && looks >= 2 &&
+    if (s->draining && s->flights == 0 && looks >= 2 && tg_born_settled(w) &&
         tg_heard(w, &s->looks) - since > TG_LOOKS_UNTIL_LEAVE) { /* H2 */
         uint32_t queued = s->queued;
         tg_hold(w);
@@ -424,7 +480,7 @@ TG_DEVICE void tg_decider(uint32_t lane)
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
         struct tg_news news = tg_listen(w);
         uint32_t claimed = 0;
-        if (s->granted && ((news.lanes & ~(1u << TG_NEWS_BACK)) || s->queued ||
+        if (s->granted && ((news.lanes & ~(1u << TG_NEWS_BACK | 1u << TG_NEWS_HOME)) || s->queued ||
                            tg_warp_shfl(news.count, TG_NEWS_GRANT) == 0)) {
             tg_take_over(w);
             news = tg_listen(w);
@@ -433,6 +489,10 @@ TG_DEVICE void tg_decider(uint32_t lane)
             tg_take_in(w, &news);
             if (news.lanes >> TG_NEWS_BACK & 1u)
                 tg_take_back(w, tg_warp_shfl(news.count, TG_NEWS_BACK));
+            if (news.lanes >> TG_NEWS_HOME & 1u)
+                tg_take_home(w, tg_warp_shfl(news.count, TG_NEWS_HOME));
+            if (news.lanes >> TG_NEWS_BORN & 1u)
+                tg_born_listen(w, tg_warp_shfl(news.count, TG_NEWS_BORN));
             if (news.lanes >> TG_NEWS_COMMAND & 1u)
                 tg_command(w);
             if (s->overrun) { /* the ender is held */
@@ -440,14 +500,18 @@ TG_DEVICE void tg_decider(uint32_t lane)
                 return;
             }
         }
+        bool born = tg_born_any(w);
+        if ((s->queued || born) && s->granted)
+            tg_take_over(w);
         if (s->queued) {
-            if (s->granted)
-                tg_take_over(w);
             struct tg_taken mine;
-            claimed = tg_claim(w, &mine, p->control_floor ? tg_pass_room(w) : TG_LANES);
+            claimed = tg_claim(w, &mine, p->control_floor ? tg_pass_room(w) : TG_LANES, &born);
             if (claimed)
                 tg_round(w, &mine);
         }
+        if (born && s->idle_count)
+            claimed += tg_born_round(w);
+        tg_born_tell(w);
         if (news.lanes || claimed) {
             looks = 0;
             if (s->draining)
@@ -487,6 +551,8 @@ TG_DEVICE void tg_dispatcher(uint32_t role, uint32_t lane)
         tg_poller(lane);
     else if (role == TG_ENDER)
         tg_ender(lane);
+    else if (role == TG_SCOUT)
+        tg_scout(lane);
 }
 
 #endif

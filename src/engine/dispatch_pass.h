@@ -30,7 +30,8 @@
 #define TG_PASS_ORDERED (1u << 30) /* a word was stored that belongs before its STATUS */
 #define TG_PASS_STAMPED (1u << 28) /* it is sampled, and its time begins in PASS_NS */
 #define TG_BACK_WORKER (1u << 31)  /* not a slot for the queues: a worker that is free again, */
-#define TG_BACK_COUNT_SHIFT 20u    /* ... and how many items it had */
+#define TG_BACK_COUNT_SHIFT 20u    /* ... and how many items it had, ... */
+#define TG_BACK_SLOW (1u << 30)    /* ... whose bodies may have published others */
 /* An entry without TG_BACK_WORKER whose high half is not HELD is both: a slot, and in bits 20 .. the worker.
  */
 
@@ -111,6 +112,7 @@ TG_DEVICE void tg_take_back(struct tg_warp w, uint32_t n)
     uint32_t ended = tg_bits(tg_warp_ballot(worker));
     bool aside = worker && s->block_kept == number / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
     uint32_t workers = tg_warp_ballot(worker && !aside);
+    bool slow = tg_warp_ballot(have && !queues && (cell & TG_BACK_SLOW)) != 0;
     if (aside)
         tg_shared_or(&s->block_warps, 1u << number % TG_BLOCK_WARPS);
     else if (worker)
@@ -121,6 +123,8 @@ TG_DEVICE void tg_take_back(struct tg_warp w, uint32_t n)
     if (w.lane == 0) {
         s->idle_count += tg_bits(workers);
         s->flights -= ended;
+        if (slow)
+            s->born_dirty = 1;
         tg_block_store_behind_u32(&s->back_taken, at + n); /* B7 */
     }
     tg_warp_sync();

@@ -14,6 +14,7 @@
 
 #include "engine/dispatch_command.h"
 
+TG_DEVICE_CALL void tg_born_finished(struct tg_warp w, uint32_t worker, uint32_t why);
 TG_DEVICE_CALL void tg_tasks_finished(struct tg_warp w, uint32_t worker, uint32_t tasks, bool together,
                                       uint32_t over, uint32_t why);
 
@@ -43,7 +44,8 @@ TG_DEVICE_CALL uint32_t tg_watch(struct tg_warp w, uint32_t looks)
         bool stuck = false;
         if (i < p->workers) {
             struct tg_watch *watch = &p->watch[i];
-            uint32_t seq = tg_load_relaxed_u32(&p->tasks[i].seq);
+            uint32_t seq = /* of either kind of task */
+                tg_load_relaxed_u32(&p->tasks[i].seq) + (tg_load_relaxed_u32(&p->tasks[i].grant[0]) << 8);
             watch->looks = watch->busy && watch->seq == seq ? watch->looks + 1 : 0;
             watch->seq = seq;
             stuck = watch->looks >= looks;
@@ -65,8 +67,12 @@ TG_DEVICE_CALL void tg_abandon_all(struct tg_warp w, uint32_t looks)
         uint64_t before = 0;
         if (w.lane == 0)
             before = tg_add_acqrel_u64(&p->tasks[i].owner, TG_ABANDONED); /* W1 */
-        tg_tasks_finished(w, i, 1, true, tg_warp_shfl((uint32_t)before, 0),
-                          stuck ? TG_FAULT_TIMEOUT : TG_FAULT_DEVICE);
+        uint32_t why = stuck ? TG_FAULT_TIMEOUT : TG_FAULT_DEVICE;
+        before = tg_warp_shfl((uint32_t)before, 0);
+        if (p->tasks[i].count >= TG_TASK_BORN)
+            tg_born_finished(w, i, before ? 0 : why);
+        else
+            tg_tasks_finished(w, i, 1, true, (uint32_t)before, why);
     }
     /* No slot is used again before the host has seen how it ended: it frees them all (device.c). */
     if (w.lane == 0)

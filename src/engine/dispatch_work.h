@@ -15,8 +15,7 @@
 #ifndef TG_ENGINE_DISPATCH_WORK_H
 #define TG_ENGINE_DISPATCH_WORK_H
 
-#include "engine/device_packed.h"
-#include "engine/dispatch_run.h"
+#include "engine/dispatch_born_run.h"
 
 #define TG_WORKER_PAUSE_NS 40u       /* between looks for a task, at first */
 #define TG_WORKER_PAUSE_MOST_NS 320u /* ... and after TG_WORKER_LOOKS */
@@ -30,7 +29,7 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
     uint32_t slot = op->slot;
     uint32_t inner;
     bool packed = op->opcode == TG_OP_PACKED_SLOT; /* its operations are to be counted: never short */
-    op->reason = 0;
+    op->reason = op->published = 0;
     for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
         op->word[k] = TG_NO_WORD;
     if (!p->watch && !block && (!whole || op->lane == 0)) /* S4 relaxed: before DONE, by the same lane */
@@ -65,7 +64,7 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
         tg_sys_store_release_u32(&p->ring[slot].status, TG_SLOT_DONE); /* S3 */
     else if (again && !p->watch) /* S4 relaxed: a host that sees it reads nothing behind it */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_REQUEUE);
-    if ((told || again) && !wrote && !p->watch && alone && !packed)
+    if ((told || again) && !wrote && !p->watch && alone && !packed && !op->published)
         return told ? TG_FINISHED_TOLD : TG_FINISHED_AGAIN;
     for (uint32_t k = 0; k < TG_TASK_WORDS && wrote; k++)
         tg_store_relaxed_u32(&task->word[k][i], op->word[k]);
@@ -82,8 +81,9 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
 /* What a warp has to do, as it found it in its box. */
 struct tg_job {
     struct tg_quarter line; /* lanes 0 .. 3: of an item given as a line */
-    uint32_t seq, seq_alone;
-    bool alone;
+    uint32_t seq, seq_alone, seq_born;
+    bool alone, born;
+    uint32_t value, first; /* of what bodies published: GRANT */
 };
 
 /* Looks once. False: nothing new. */
@@ -92,11 +92,24 @@ TG_DEVICE bool tg_job_look(uint32_t lane, const struct tg_task *task, struct tg_
     uint32_t next = j->seq_alone % 254u + 1u;
     struct tg_quarter q = {{0, 0, 0, 0}};
     /* Q2 relaxed: a quarter of a line is one access and says that it is there; SEQ is read again. */
-    if (lane <= TG_LINE_QUARTERS)
-        tg_load_quarter(lane < TG_LINE_QUARTERS ? &task->line[4 * lane] : &task->seq, q.word);
-    uint32_t here =
-        tg_warp_ballot(lane < TG_LINE_QUARTERS && (q.word[0] & TG_LINE_LAP) == (TG_ALONE_LAP | next));
-    j->alone = here == (1u << TG_LINE_QUARTERS) - 1u;
+    uint32_t next_born = j->seq_born % 254u + 1u;
+    if (lane <= TG_LINE_QUARTERS + 1)
+        tg_load_quarter(lane < TG_LINE_QUARTERS    ? &task->line[4 * lane]
+                        : lane == TG_LINE_QUARTERS ? &task->seq
+                                                   : task->grant,
+                        q.word);
+    uint32_t here = tg_warp_ballot(lane != TG_LINE_QUARTERS && lane <= TG_LINE_QUARTERS + 1 &&
+                                   (q.word[0] & TG_LINE_LAP) ==
+                                       (TG_ALONE_LAP | (lane < TG_LINE_QUARTERS ? next : next_born)));
+    j->alone = (here & ((1u << TG_LINE_QUARTERS) - 1u)) == (1u << TG_LINE_QUARTERS) - 1u;
+    j->born = (here >> (TG_LINE_QUARTERS + 1) & 1u) != 0;
+    if (j->born) {
+        j->alone = false;
+        j->seq_born = next_born;
+        j->value = tg_warp_shfl(q.word[0], TG_LINE_QUARTERS + 1) >> TG_LINE_VALUE_SHIFT;
+        j->first = tg_warp_shfl(q.word[1], TG_LINE_QUARTERS + 1);
+        return true;
+    }
     if (j->alone) {
         j->line = q;
         j->seq_alone = next;
@@ -151,6 +164,8 @@ TG_DEVICE uint32_t tg_job_do(uint32_t number, uint32_t lane, struct tg_task *tas
         op.tenant = tg_tenant_of(kept);
         op.priority = tg_level_of(kept);
         op.lane = block ? number % TG_BLOCK_WARPS * TG_LANES + lane : lane;
+        op.known = op.known_kind = TG_OP_NOP;
+        op.known_shape = TG_BORN_LANE;
         how = tg_work(p, &op, task, i, whole, block, count == 1);
     }
     tg_warp_sync();
@@ -173,7 +188,7 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_task *task = &p->tasks[number];
-    struct tg_job job = {{{0, 0, 0, 0}}, 0, 0, false};
+    struct tg_job job = {{{0, 0, 0, 0}}, 0, 0, 0, false, false, 0, 0};
     uint64_t start = tg_device_ns();
     uint32_t kind = TG_NO_WORD;
     uint32_t opcode = 0;
@@ -186,13 +201,23 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
                 return;
             continue;
         }
-        if (!job.alone && job.seq == TG_TASK_LEAVE)
+        if (!job.alone && !job.born && job.seq == TG_TASK_LEAVE)
             return;
         looks = 0;
-        uint32_t high;
-        uint32_t low = tg_job_do(number, lane, task, &job, &kind, &opcode, &high);
+        uint32_t high = TG_FINISHED_BORN;
+        uint32_t low = number << TG_FINISHED_WORKER_SHIFT;
+        bool home = false;
+        bool lost = false;
+        if (job.born)
+            home = tg_born_do((struct tg_warp){lane, TG_ROLES}, task, job.value, job.first, &lost);
+        else
+            low = tg_job_do(number, lane, task, &job, &kind, &opcode, &high);
         tg_warp_sync();
-        if (lane == 0) {
+        if (lane == 0 && home) {
+            uint32_t at = tg_add_relaxed_u32(p->homes_tail, 1);
+            tg_store_release_u32(&p->homes[at & ((1u << p->homes_shift) - 1u)],
+                                 number | tg_cell_lap(at, p->homes_shift)); /* K9 */
+        } else if (lane == 0 && !lost) {
             uint64_t at = tg_add_relaxed_u64(p->finished_tail, 1);
             /* Q3 release: the answer, and that STATUS was stored; pairs with Q4. */
             tg_store_release_u64(&p->finished[at & ((UINT64_C(1) << p->finished_shift) - 1u)],

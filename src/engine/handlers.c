@@ -46,9 +46,12 @@ static int add(struct tg_engine *e, uint32_t opcode, tg_op_handler handler, void
     h->device_class = cls;
     pthread_mutex_lock(&e->handlers.lock);
     int r = insert(e, h);
+    uint32_t kind = h->kind;
     pthread_mutex_unlock(&e->handlers.lock);
     if (r)
         free(h);
+    else if (e->device)
+        tg_device_name_opcode(e, opcode, kind, cls);
     return r;
 }
 

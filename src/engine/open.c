@@ -47,6 +47,7 @@ void tg_engine_options_init(struct tg_engine_options *o)
     o->spin_us = 20;
     o->latency_every = 64;
     o->poll_us = 1000;
+    o->device_items = 1024;
 }
 
 static uint32_t usable_cores(void)
@@ -82,7 +83,8 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
               o->log_records <= TG_MAX_ENCODED_DEBUG_RECORDS &&
               !(o->flags & ~(uint32_t)(TG_ENGINE_UNRESTRICTED | TG_ENGINE_SCAN)) &&
               (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1 &&
-              (o->device_body_limit_ms == 0 || o->device_body_limit_ms >= 4);
+              (o->device_body_limit_ms == 0 || o->device_body_limit_ms >= 4) &&
+              o->device_items <= 1u << TG_BORN_SHIFT_MOST;
     return ok ? 0 : -EINVAL;
 }
 

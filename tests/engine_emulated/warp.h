@@ -32,6 +32,18 @@ uint32_t tg_warp_ballot(bool value);
 uint32_t tg_warp_shfl(uint32_t value, uint32_t lane);
 uint32_t tg_warp_match(uint32_t value);
 void tg_warp_sync(void);
+/* Here each lane goes its way alone. */
+static inline uint32_t tg_lanes_here(uint32_t lane, uint32_t key)
+{
+    (void)key;
+    return 1u << lane;
+}
+static inline uint32_t tg_lanes_shfl(uint32_t lanes, uint32_t value, uint32_t lane)
+{
+    (void)lanes;
+    (void)lane;
+    return value;
+}
 bool tg_block_any(bool value);
 void tg_shared_or(uint32_t *word, uint32_t bits);
 void tg_quarter_store(uint32_t *to, const uint32_t v[4]);

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What bodies have published (device_born.h): how it is seen, decided and given to workers. Part of the
+ * dispatcher (dispatch.h).
+ *
+ * The scout reads how many positions of each ring are taken, and which workers have come home. The decider
+ * claims by the same rules as ever, and what it gives to a worker is a part of a ring, up to 32 items for a
+ * lane each or one for the warp: one store of 16 bytes a worker, up to 32 workers a round. It decides only
+ * for workers that are free, so nothing is claimed ahead. The worker fetches its items, runs them, and keeps
+ * their books (dispatch_born_run.h).
+ *
+ *   K6 relaxed TAIL of each ring, read by the scout
+ *   K7 acquire of a home, which was stored behind all that its worker did           pairs with K9 release
+ *      so the next look sees all that its bodies published
+ *   B10 relaxed BORN_TAIL, before BORN_NEWS
+ *   H1 BORN_NEWS, HOME_FILED, HOME_TAKEN, stored behind; BORN_ASK, BORN_ANSWER      pair with H2
+ *   H7 relaxed BORN_WATCH: somebody runs, so look; a wish
+ *
+ * Nothing is left over when no worker runs, and a look that was asked for after the last of them came home
+ * (BORN_ASK) was answered and found nothing.
+ */
+#ifndef TG_ENGINE_DISPATCH_BORN_H
+#define TG_ENGINE_DISPATCH_BORN_H
+
+#include "engine/device_born.h"
+#include "engine/dispatch_block.h"
+#include "engine/dispatch_end.h"
+
+#define TG_BORN_PARTS ((TG_BORN_RINGS + TG_LANES - 1u) / TG_LANES)
+#define TG_SCOUT_LOOKS 8192u /* without anything to look for, before it pauses between them */
+#define TG_SCOUT_NAP_NS 200u
+
+/* ---- The scout. ---- */
+
+/* One look. *head: the next home. */
+TG_DEVICE void tg_scout_look(struct tg_warp w, uint32_t *head)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t mask = (1u << p->homes_shift) - 1u;
+    uint32_t tail[TG_BORN_PARTS];
+    uint32_t home[2];
+    uint32_t stale[2];
+    bool news = false;
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
+        uint32_t ring = w.lane + TG_LANES * i;
+        tail[i] = ring < TG_BORN_RINGS ? tg_load_relaxed_u32(&p->born_tail[ring]) : 0; /* K6 */
+    }
+    TG_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t at = *head + TG_LANES * i + w.lane;
+        home[i] = tg_load_acquire_u32(&p->homes[at & mask]); /* K7 */
+        stale[i] = tg_warp_ballot(((home[i] ^ tg_cell_lap(at, p->homes_shift)) & 1u << 31) != 0);
+    }
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
+        uint32_t ring = w.lane + TG_LANES * i;
+        if (ring < TG_BORN_RINGS && s->born_tail[ring] != tail[i]) {
+            tg_block_store_relaxed_u32(&s->born_tail[ring], tail[i]); /* B10 */
+            news = true;
+        }
+    }
+    news = tg_warp_ballot(news) != 0;
+    uint32_t n = stale[0] ? tg_levels_first(stale[0])
+                          : TG_LANES + (stale[1] ? (uint32_t)tg_levels_first(stale[1]) : TG_LANES);
+    uint32_t filed = s->home_filed;
+    uint32_t room = TG_HOME - (filed - tg_heard(w, &s->home_taken)); /* H2 */
+    n = n < room ? n : room;
+    TG_UNROLL
+    for (uint32_t i = 0; i < 2; i++)
+        if (TG_LANES * i + w.lane < n)
+            s->home[(filed + TG_LANES * i + w.lane) & (TG_HOME - 1u)] = (uint16_t)home[i];
+    tg_warp_sync();
+    if (w.lane == 0 && news)
+        tg_block_store_behind_u32(&s->born_news, s->born_news + 1); /* H1 */
+    if (w.lane == 0 && n)
+        tg_block_store_behind_u32(&s->home_filed, filed + n); /* H1 */
+    *head += n;
+    tg_warp_sync();
+}
+
+TG_DEVICE void tg_scout(uint32_t lane)
+{
+    struct tg_shared *s = tg_state();
+    struct tg_warp w = {lane, TG_SCOUT};
+    uint32_t head = 0;
+    uint32_t answered = 0;
+    if (!tg_params()->born)
+        return;
+    for (uint32_t idle = 0; !tg_heard(w, &s->leaving);) { /* H2 */
+        uint32_t ask = tg_heard(w, &s->born_ask);         /* H2 */
+        uint32_t watch =
+            tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->born_watch) : 0, 0); /* H7 */
+        if (!watch && ask == answered) {
+            tg_warp_idle();
+            idle = idle < TG_SCOUT_LOOKS ? idle + 1 : idle;
+            if (idle == TG_SCOUT_LOOKS)
+                tg_device_pause(TG_SCOUT_NAP_NS);
+            continue;
+        }
+        idle = 0;
+        tg_scout_look(w, &head);
+        if (ask != answered && w.lane == 0)
+            tg_block_store_release_u32(&s->born_answer, ask); /* H1 */
+        answered = ask;
+        tg_warp_sync();
+        tg_warp_idle();
+    }
+}
+
+/* ---- The decider. ---- */
+
+/* Is there an item of a body that may be claimed, but for a free worker? */
+TG_DEVICE bool tg_born_any(struct tg_warp w)
+{
+    const struct tg_shared *s = tg_state();
+    bool any =
+        w.lane < TG_PRIORITY_LEVELS &&
+        ((s->born_ready[TG_BORN_LANE][w.lane] | s->born_ready[TG_BORN_WARP][w.lane]) & s->allowed) != 0;
+    return tg_warp_ballot(any) != 0;
+}
+
+/* The scout has seen that rings grew. */
+TG_DEVICE void tg_born_listen(struct tg_warp w, uint32_t news)
+{
+    struct tg_shared *s = tg_state();
+    for (uint32_t ring = w.lane; ring < TG_BORN_RINGS; ring += TG_LANES) {
+        if (tg_block_load_relaxed_u32(&s->born_tail[ring]) == s->born_head[ring]) /* B10 */
+            continue;
+        uint32_t q = ring / TG_BORN_SHAPES;
+        tg_shared_or(&s->born_ready[ring % TG_BORN_SHAPES][q / TG_TENANTS], 1u << q % TG_TENANTS);
+    }
+    tg_warp_sync();
+    if (w.lane == 0)
+        s->born_seen += news;
+    tg_warp_sync();
+}
+
+/* Takes back up to 32 of n workers. */
+TG_DEVICE void tg_take_home(struct tg_warp w, uint32_t n)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t at = s->home_taken;
+    n = n < TG_LANES ? n : TG_LANES;
+    bool have = w.lane < n;
+    uint32_t worker = have ? s->home[(at + w.lane) & (TG_HOME - 1u)] : 0;
+    bool aside = have && s->block_kept == worker / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
+    uint32_t idle = tg_warp_ballot(have && !aside);
+    if (aside)
+        tg_shared_or(&s->block_warps, 1u << worker % TG_BLOCK_WARPS);
+    else if (have)
+        s->idle[s->idle_count + tg_rank(w, idle)] = (uint16_t)worker;
+    tg_warp_sync();
+    if (w.lane == 0) {
+        s->idle_count += tg_bits(idle);
+        s->flights -= n;
+        s->born_dirty = 1;
+        tg_block_store_behind_u32(&s->home_taken, at + n); /* H1 */
+    }
+    tg_warp_sync();
+}
+
+/* Tells the scout whether to look. */
+TG_DEVICE void tg_born_tell(struct tg_warp w)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t watch = s->flights != 0;
+    bool asks = watch == 0 && s->born_dirty;
+    if (!asks && s->born_watch == watch)
+        return;
+    tg_warp_sync();
+    if (w.lane == 0) {
+        tg_block_store_relaxed_u32(&s->born_watch, watch); /* H7 */
+        if (asks) {
+            s->born_dirty = 0;
+            tg_block_store_release_u32(&s->born_ask, s->born_ask + 1); /* H1 */
+        }
+    }
+    tg_warp_sync();
+}
+
+/* Does nobody run, and is all known that was published? */
+TG_DEVICE bool tg_born_settled(struct tg_warp w)
+{
+    const struct tg_shared *s = tg_state();
+    return !tg_params()->born ||
+           (s->flights == 0 && !s->born_dirty && tg_heard(w, &s->born_answer) == s->born_ask && /* H2 */
+            tg_heard(w, &s->born_news) == s->born_seen);
+}
+
+/* How many wait, whoever they belong to. */
+TG_DEVICE uint64_t tg_born_left(struct tg_warp w)
+{
+    const struct tg_shared *s = tg_state();
+    uint32_t left = 0;
+    for (uint32_t ring = w.lane; ring < TG_BORN_RINGS; ring += TG_LANES)
+        left += tg_block_load_relaxed_u32(&s->born_tail[ring]) - s->born_head[ring]; /* B10 */
+    for (uint32_t step = 1; step < TG_LANES; step *= 2)
+        left += tg_warp_shfl(left, w.lane ^ step);
+    return left;
+}
+
+/* A part of a ring to each of so many lanes' workers. */
+TG_DEVICE void tg_born_hand(struct tg_warp w, uint32_t n, uint32_t ring, uint32_t first, uint32_t count)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    if (w.lane < n) {
+        uint32_t worker = s->idle[s->idle_count - 1 - w.lane];
+        uint32_t seq = s->seq_born[worker] % 254u + 1u;
+        struct tg_task *task = &p->tasks[worker];
+        uint32_t v[4] = {(ring | count << TG_GRANT_COUNT_SHIFT) << TG_LINE_VALUE_SHIFT | TG_ALONE_LAP | seq,
+                         first, 0, 0};
+        s->seq_born[worker] = (uint8_t)seq;
+        if (p->watch) { /* who ends it there knows of it */
+            uint32_t q = ring / TG_BORN_SHAPES;
+            task->count = TG_TASK_BORN + count;
+            task->kept[0] = q / TG_TENANTS << TG_KEPT_LEVEL_SHIFT | q % TG_TENANTS << TG_KEPT_TENANT_SHIFT;
+        }
+        tg_store_quarter(task->grant, v); /* Q1: it is whole by itself */
+    }
+    tg_warp_sync();
+    if (w.lane == 0) {
+        s->idle_count -= n;
+        s->flights += n;
+    }
+    tg_warp_sync();
+}
+
+/* Claims of what bodies published, as long as it is their turn, for up to 32 free workers. Returns how many
+ * workers got something. */
+TG_DEVICE uint32_t tg_born_round(struct tg_warp w)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t more = tg_more(w);
+    uint32_t free = s->idle_count < TG_LANES ? s->idle_count : TG_LANES;
+    uint32_t n = 0;
+    uint32_t my_ring = 0;
+    uint32_t my_first = 0;
+    uint32_t my_count = 0;
+    while (n < free) {
+        struct tg_pick o;
+        if (!tg_choose(w, more, TG_DEVICE_QUEUES, &o))
+            break;
+        uint32_t source = tg_next_source(s, o.level, o.tenant);
+        if (source == TG_FROM_QUEUE)
+            break;
+        uint32_t shape = source - TG_FROM_LANES;
+        uint32_t a_worker = shape == TG_BORN_LANE ? TG_LANES : 1;
+        uint32_t ring = tg_born_ring(o.level, o.tenant, shape);
+        uint32_t head = s->born_head[ring];
+        uint32_t most = tg_warp_shfl(tg_block_load_relaxed_u32(&s->born_tail[ring]) - head, 0); /* B10 */
+        uint32_t left = most;
+        uint32_t quota = s->quota[o.tenant];
+        most = most < (free - n) * a_worker ? most : (free - n) * a_worker;
+        most = most < quota ? most : quota;
+        uint32_t k = tg_run_length(o.work, o.level, o.waiting, most, &o.turn, &o.levels);
+        uint32_t workers = (k + a_worker - 1) / a_worker;
+        uint32_t mine = w.lane - n; /* of those workers, if it is below */
+        if (mine < workers) {
+            my_ring = ring;
+            my_first = head + mine * a_worker;
+            my_count = k - mine * a_worker < a_worker ? k - mine * a_worker : a_worker;
+        }
+        tg_warp_sync();
+        if (w.lane == 0) {
+            s->born_head[ring] = head + k;
+            if (k == left)
+                s->born_ready[shape][o.level] &= ~(1u << o.tenant);
+            s->source[o.level * TG_TENANTS + o.tenant] = (uint8_t)source;
+            s->turn[o.level] = o.turn;
+            s->levels = o.levels;
+            tg_claimed(p, s, o.level, o.tenant, k);
+        }
+        tg_warp_sync();
+        n += workers;
+    }
+    if (n)
+        tg_born_hand(w, n, my_ring, my_first, my_count);
+    return n;
+}
+
+#endif
