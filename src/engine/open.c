@@ -83,8 +83,9 @@ static int take_options(const struct tg_engine_options *given, struct tg_engine_
               o->log_records <= TG_MAX_ENCODED_DEBUG_RECORDS &&
               !(o->flags & ~(uint32_t)(TG_ENGINE_UNRESTRICTED | TG_ENGINE_SCAN)) &&
               (o->cpus == NULL) == (o->cpu_count == 0) && o->poll_us >= 1 &&
-              (o->device_body_limit_ms == 0 || o->device_body_limit_ms >= 4) &&
-              o->device_items <= 1u << TG_BORN_SHIFT_MOST;
+              (o->device_body_limit_ms == 0 || o->device_body_limit_ms >= 4);
+    if (o->device_items > 1u << TG_BORN_SHIFT_MOST)
+        return tg_open_because(-EINVAL, "device_items is more than 1,048,576");
     return ok ? 0 : -EINVAL;
 }
 
