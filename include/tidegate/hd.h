@@ -36,6 +36,16 @@ TG_HD static inline uint32_t tg_hd_first_bit(uint64_t word)
 #endif
 }
 
+/* The number of the highest set bit; word is not 0. */
+TG_HD static inline uint32_t tg_hd_last_bit(uint32_t word)
+{
+#ifdef __CUDA_ARCH__
+    return 31u - (uint32_t)__clz((int)word);
+#else
+    return 31u - (uint32_t)__builtin_clz(word);
+#endif
+}
+
 /* How many bits are set. */
 TG_HD static inline uint32_t tg_hd_bits(uint32_t word)
 {

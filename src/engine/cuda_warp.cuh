@@ -34,6 +34,10 @@ static __device__ __forceinline__ uint32_t tg_warp_match(uint32_t value)
 {
     return __match_any_sync(0xFFFFFFFFu, value);
 }
+static __device__ __forceinline__ uint32_t tg_warp_sum(uint32_t value)
+{
+    return __reduce_add_sync(0xFFFFFFFFu, value);
+}
 static __device__ __forceinline__ void tg_warp_sync(void)
 {
     __syncwarp();

@@ -42,6 +42,7 @@
 #define TG_PART_LOADS 4u
 
 #define TG_HOME 128u
+#define TG_GRANTS 128u /* in a round */
 
 enum tg_role { TG_DECIDER, TG_POLLER, TG_ENDER, TG_SCOUT, TG_ROLES };
 
@@ -113,6 +114,9 @@ struct tg_shared {
     uint32_t home_filed, home_taken;
     uint32_t born_tail[TG_BORN_RINGS]; /* of what bodies published: positions that are taken */
     uint16_t home[TG_HOME];
+    struct { /* the decider's: parts of rings for workers, until they are given */
+        uint32_t value, first;
+    } grants[TG_GRANTS];
     uint32_t aside_used;                          /* the poller's, with GRANT */
     uint64_t inbox[TG_PRIORITY_LEVELS][TG_INBOX]; /* cells; the low half with TG_FILED_... */
     struct tg_line first[TG_PRIORITY_LEVELS], command;
@@ -233,11 +237,10 @@ TG_DEVICE void tg_queue(struct tg_warp w, bool have, uint32_t slot, uint32_t kep
     tg_warp_sync();
 }
 
-/* How many claims in a row, most at most, go to this level and tenant (the caller has chosen them, which turn
- * says already), and the state after them. work: levels that wait, known or not; waiting: tenants of level.
- * As many single decisions of levels.h and tenants.h would give (tests/engine/test_order.c). */
-TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting, uint32_t most,
-                                 struct tg_tenant_turn *turn, uint64_t *levels)
+/* How many claims in a row, most at most, go to this level (the caller has chosen it), and the state after
+ * them. work: levels that wait, known or not. As many single decisions of levels.h and tenants.h would give
+ * (tests/engine/test_order.c). */
+TG_DEVICE uint32_t tg_level_run(uint32_t work, uint32_t level, uint32_t most, uint64_t *levels)
 {
     uint64_t state = *levels;
     uint32_t others = work & ~(1u << level);
@@ -254,6 +257,17 @@ TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting
         uint32_t bound = plain ? TG_STARVATION_THRESHOLD - oldest : 1;
         most = most < bound ? most : bound;
     }
+    *levels = tg_levels_claimed(state, work, level) + tg_levels_spread(others) * (most - 1);
+    return most;
+}
+
+/* Likewise go to this tenant of the level (the caller has chosen it, which turn says already), and both
+ * states after them. waiting: tenants of level. */
+TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting, uint32_t most,
+                                 struct tg_tenant_turn *turn, uint64_t *levels)
+{
+    uint64_t state = *levels;
+    most = tg_level_run(work, level, most, &state);
     uint32_t used = turn->used + (most - 1);
     if (used > TG_TENANT_FAIRNESS_THRESHOLD) {
         if (waiting != 1u << turn->tenant)
@@ -261,8 +275,7 @@ TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting
         used = TG_TENANT_FAIRNESS_THRESHOLD;
     }
     turn->used = used;
-    *levels = tg_levels_claimed(state, work, level) + tg_levels_spread(others) * (most - 1);
-    return most;
+    return tg_level_run(work, level, most, levels);
 }
 
 /* Where the items of a level and tenant wait: in the queue of those that came over the bus, or in the ring of

@@ -125,9 +125,16 @@ TG_DEVICE bool tg_born_any(struct tg_warp w)
 TG_DEVICE void tg_born_listen(struct tg_warp w, uint32_t news)
 {
     struct tg_shared *s = tg_state();
-    for (uint32_t ring = w.lane; ring < TG_BORN_RINGS; ring += TG_LANES) {
-        if (tg_block_load_relaxed_u32(&s->born_tail[ring]) == s->born_head[ring]) /* B10 */
-            continue;
+    uint32_t grew = 0;
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
+        uint32_t ring = w.lane + TG_LANES * i;
+        if (ring < TG_BORN_RINGS &&
+            tg_block_load_relaxed_u32(&s->born_tail[ring]) != s->born_head[ring]) /* B10 */
+            grew |= 1u << i;
+    }
+    for (; grew; grew &= grew - 1) {
+        uint32_t ring = w.lane + TG_LANES * (uint32_t)tg_levels_first(grew);
         uint32_t q = ring / TG_BORN_SHAPES;
         tg_shared_or(&s->born_ready[ring % TG_BORN_SHAPES][q / TG_TENANTS], 1u << q % TG_TENANTS);
     }
@@ -137,23 +144,27 @@ TG_DEVICE void tg_born_listen(struct tg_warp w, uint32_t news)
     tg_warp_sync();
 }
 
-/* Takes back up to 32 of n workers. */
+/* Takes back n workers. */
 TG_DEVICE void tg_take_home(struct tg_warp w, uint32_t n)
 {
     struct tg_shared *s = tg_state();
     uint32_t at = s->home_taken;
-    n = n < TG_LANES ? n : TG_LANES;
-    bool have = w.lane < n;
-    uint32_t worker = have ? s->home[(at + w.lane) & (TG_HOME - 1u)] : 0;
-    bool aside = have && s->block_kept == worker / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
-    uint32_t idle = tg_warp_ballot(have && !aside);
-    if (aside)
-        tg_shared_or(&s->block_warps, 1u << worker % TG_BLOCK_WARPS);
-    else if (have)
-        s->idle[s->idle_count + tg_rank(w, idle)] = (uint16_t)worker;
+    uint32_t idle = s->idle_count;
+    tg_warp_sync();
+    for (uint32_t i = 0; i < n; i += TG_LANES) {
+        bool have = i + w.lane < n;
+        uint32_t worker = have ? s->home[(at + i + w.lane) & (TG_HOME - 1u)] : 0;
+        bool aside = have && s->block_kept == worker / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
+        uint32_t lanes = tg_warp_ballot(have && !aside);
+        if (aside)
+            tg_shared_or(&s->block_warps, 1u << worker % TG_BLOCK_WARPS);
+        else if (have)
+            s->idle[idle + tg_rank(w, lanes)] = (uint16_t)worker;
+        idle += tg_bits(lanes);
+    }
     tg_warp_sync();
     if (w.lane == 0) {
-        s->idle_count += tg_bits(idle);
+        s->idle_count = idle;
         s->flights -= n;
         s->born_dirty = 1;
         tg_block_store_behind_u32(&s->home_taken, at + n); /* H1 */
@@ -190,96 +201,13 @@ TG_DEVICE bool tg_born_settled(struct tg_warp w)
 }
 
 /* How many wait, whoever they belong to. */
-TG_DEVICE uint64_t tg_born_left(struct tg_warp w)
+TG_DEVICE uint64_t tg_born_left(void)
 {
     const struct tg_shared *s = tg_state();
-    uint32_t left = 0;
-    for (uint32_t ring = w.lane; ring < TG_BORN_RINGS; ring += TG_LANES)
+    uint64_t left = 0;
+    for (uint32_t ring = 0; ring < TG_BORN_RINGS; ring++)
         left += tg_block_load_relaxed_u32(&s->born_tail[ring]) - s->born_head[ring]; /* B10 */
-    for (uint32_t step = 1; step < TG_LANES; step *= 2)
-        left += tg_warp_shfl(left, w.lane ^ step);
     return left;
-}
-
-/* A part of a ring to each of so many lanes' workers. */
-TG_DEVICE void tg_born_hand(struct tg_warp w, uint32_t n, uint32_t ring, uint32_t first, uint32_t count)
-{
-    const struct tg_device_params *p = tg_params();
-    struct tg_shared *s = tg_state();
-    if (w.lane < n) {
-        uint32_t worker = s->idle[s->idle_count - 1 - w.lane];
-        uint32_t seq = s->seq_born[worker] % 254u + 1u;
-        struct tg_task *task = &p->tasks[worker];
-        uint32_t v[4] = {(ring | count << TG_GRANT_COUNT_SHIFT) << TG_LINE_VALUE_SHIFT | TG_ALONE_LAP | seq,
-                         first, 0, 0};
-        s->seq_born[worker] = (uint8_t)seq;
-        if (p->watch) { /* who ends it there knows of it */
-            uint32_t q = ring / TG_BORN_SHAPES;
-            task->count = TG_TASK_BORN + count;
-            task->kept[0] = q / TG_TENANTS << TG_KEPT_LEVEL_SHIFT | q % TG_TENANTS << TG_KEPT_TENANT_SHIFT;
-        }
-        tg_store_quarter(task->grant, v); /* Q1: it is whole by itself */
-    }
-    tg_warp_sync();
-    if (w.lane == 0) {
-        s->idle_count -= n;
-        s->flights += n;
-    }
-    tg_warp_sync();
-}
-
-/* Claims of what bodies published, as long as it is their turn, for up to 32 free workers. Returns how many
- * workers got something. */
-TG_DEVICE uint32_t tg_born_round(struct tg_warp w)
-{
-    const struct tg_device_params *p = tg_params();
-    struct tg_shared *s = tg_state();
-    uint32_t more = tg_more(w);
-    uint32_t free = s->idle_count < TG_LANES ? s->idle_count : TG_LANES;
-    uint32_t n = 0;
-    uint32_t my_ring = 0;
-    uint32_t my_first = 0;
-    uint32_t my_count = 0;
-    while (n < free) {
-        struct tg_pick o;
-        if (!tg_choose(w, more, TG_DEVICE_QUEUES, &o))
-            break;
-        uint32_t source = tg_next_source(s, o.level, o.tenant);
-        if (source == TG_FROM_QUEUE)
-            break;
-        uint32_t shape = source - TG_FROM_LANES;
-        uint32_t a_worker = shape == TG_BORN_LANE ? TG_LANES : 1;
-        uint32_t ring = tg_born_ring(o.level, o.tenant, shape);
-        uint32_t head = s->born_head[ring];
-        uint32_t most = tg_warp_shfl(tg_block_load_relaxed_u32(&s->born_tail[ring]) - head, 0); /* B10 */
-        uint32_t left = most;
-        uint32_t quota = s->quota[o.tenant];
-        most = most < (free - n) * a_worker ? most : (free - n) * a_worker;
-        most = most < quota ? most : quota;
-        uint32_t k = tg_run_length(o.work, o.level, o.waiting, most, &o.turn, &o.levels);
-        uint32_t workers = (k + a_worker - 1) / a_worker;
-        uint32_t mine = w.lane - n; /* of those workers, if it is below */
-        if (mine < workers) {
-            my_ring = ring;
-            my_first = head + mine * a_worker;
-            my_count = k - mine * a_worker < a_worker ? k - mine * a_worker : a_worker;
-        }
-        tg_warp_sync();
-        if (w.lane == 0) {
-            s->born_head[ring] = head + k;
-            if (k == left)
-                s->born_ready[shape][o.level] &= ~(1u << o.tenant);
-            s->source[o.level * TG_TENANTS + o.tenant] = (uint8_t)source;
-            s->turn[o.level] = o.turn;
-            s->levels = o.levels;
-            tg_claimed(p, s, o.level, o.tenant, k);
-        }
-        tg_warp_sync();
-        n += workers;
-    }
-    if (n)
-        tg_born_hand(w, n, my_ring, my_first, my_count);
-    return n;
 }
 
 #endif

@@ -226,7 +226,7 @@ TG_DEVICE_CALL void tg_born_publish(struct tg_warp w)
         return;
     if (tg_heard(w, &tg_state()->born_news) != tg_state()->born_seen) /* H2 */
         tg_born_listen(w, tg_heard(w, &tg_state()->born_news) - tg_state()->born_seen);
-    uint64_t waits = tg_born_left(w);
+    uint64_t waits = tg_born_left();
     bool settled = tg_born_settled(w);
     if (w.lane == 0) {                                                                   /* M3 relaxed, too */
         tg_sys_store_relaxed_u64(&p->answers->born, tg_load_relaxed_u64(p->born_count)); /* K5 */
@@ -329,9 +329,12 @@ TG_DEVICE_CALL void tg_hand_back_all(struct tg_warp w)
             tg_state()->handed_back += n;
         tg_free(w, held, slot, kept);
     }
-    uint64_t born = p->born ? tg_born_left(w) : 0;
+    uint64_t born = p->born ? tg_born_left() : 0;
     if (w.lane == 0)
         tg_state()->handed_back += born;
+    tg_warp_sync();
+    for (uint32_t ring = w.lane; p->born && ring < TG_BORN_RINGS; ring += TG_LANES)
+        tg_state()->born_head[ring] = tg_block_load_relaxed_u32(&tg_state()->born_tail[ring]); /* B10 */
     tg_warp_sync();
 }
 

@@ -6,7 +6,7 @@
 #ifndef TG_ENGINE_DISPATCH_DECIDE_H
 #define TG_ENGINE_DISPATCH_DECIDE_H
 
-#include "engine/dispatch_born.h"
+#include "engine/dispatch_born_plan.h"
 #include "engine/dispatch_run.h"
 
 /* What has come, as one look at the words between the warps tells: each lane has its own counters. */

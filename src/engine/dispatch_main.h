@@ -435,6 +435,7 @@ TG_DEVICE_CALL void tg_dispatcher_leave(struct tg_warp w, uint32_t why)
     if (why == TG_LEFT_DRAINED || why == TG_LEFT_OVERRUN)
         tg_hand_back_all(w);
     tg_free_flush(w, true);
+    tg_born_publish(w);
     tg_counts_publish(w, true);
     for (uint32_t i = w.lane; i < p->workers; i += TG_LANES)
         tg_store_release_u32(&p->tasks[i].seq, TG_TASK_LEAVE); /* Q1 */
