@@ -116,6 +116,7 @@ TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value
     tg_warp_sync();
     if (have)
         tg_born_taken(p, ring, position);
+    tg_warp_sync(); /* all of them, before a body of ours waits in K1 */
     tg_born_count(w, level, tenant, count, 0, 0);
     if (runs) {
         op.slot = TG_NO_DEVICE_SLOT;

@@ -27,6 +27,24 @@ static void e1_a_chain_runs_to_its_end(void)
     test_close(e);
 }
 
+/* So many chains that their items and successors do not fit: the queue is full again and again, and a place is
+ * written as soon as the item that was there is out. */
+static void e1_chains_that_fill_their_queue_go_on(void)
+{
+    enum { CHAINS = 120 };
+    struct tg_engine_options o = options(1000);
+    const uint32_t n = test_emulated() ? 50 : 5000;
+    o.device_items = 128;
+    struct tg_engine *e = open_with(&o);
+    for (uint32_t i = 0; i < CHAINS; i++)
+        host_submits(e, 5, 2, OP_CHAIN, (uint32_t[]){n, 3, 0}, 3);
+    struct tg_engine_stats s = settled(e);
+    fprintf(stderr, "  found no room %" PRIu64 " times\n", s.requeues);
+    CHECK_EQ(observable(e, 3), CHAINS * (n + 1));
+    CHECK(s.done == CHAINS * (n + 1) && s.device_submitted == CHAINS * n);
+    test_close(e);
+}
+
 /* Every node of a binary tree, of two tenants at once. room: of each queue; a node that finds none is run by
  * its parent. */
 static void trees(uint32_t room, uint32_t step)
@@ -250,6 +268,7 @@ int main(void)
     if (!test_backend())
         SKIP("TG_TEST_BACKEND names no device");
     RUN(e1_a_chain_runs_to_its_end);
+    RUN(e1_chains_that_fill_their_queue_go_on);
     RUN(e1_every_node_of_a_tree_runs_once);
     RUN(e1_nothing_is_lost_where_there_is_no_room);
     RUN(a_full_queue_says_so);

@@ -81,16 +81,18 @@ TG_DEVICE int test_fan(struct tg_device_op *op)
     return TG_OP_FINISHED;
 }
 
-/* Observable a1 counts; publishes itself with a0 - 1, a2 levels further, until a0 is 0. */
+/* Publishes itself with a0 - 1, a2 levels further, until a0 is 0; observable a1 counts. Where there is no room
+ * it goes behind what waits and tries again. */
 TG_DEVICE int test_chain(struct tg_device_op *op)
 {
     const uint32_t args[3] = {op->args[0] - 1, op->args[1], op->args[2]};
     uint32_t before;
-    if (!tg_device_add(op, op->args[1], 1, &before))
-        return -14;
-    if (op->args[0] == 0)
-        return TG_OP_FINISHED;
-    return tg_device_submit(op, (op->priority + op->args[2]) % TG_PRIORITY_LEVELS, op->opcode, args, 3);
+    int r = 0;
+    if (op->args[0] != 0)
+        r = tg_device_submit(op, (op->priority + op->args[2]) % TG_PRIORITY_LEVELS, op->opcode, args, 3);
+    if (r)
+        return r == -11 ? TG_OP_REQUEUE : r;
+    return tg_device_add(op, op->args[1], 1, &before) ? TG_OP_FINISHED : -14;
 }
 
 /* Node a0 (the root is 1) of a tree of a1 more levels: observable a2 + a0 counts its runs, its children are
