@@ -19,7 +19,7 @@ namespace
 constexpr uint32_t lanes = 32;
 constexpr size_t stack_bytes = 64 << 10;
 
-enum Operation : uint32_t { op_ballot = 1, op_shfl, op_match, op_sync };
+enum Operation : uint32_t { op_ballot = 1, op_shfl, op_match, op_sum, op_sync };
 
 // One switch between warps in so many warp operations of a lane, besides those of idle warps.
 constexpr uint64_t operations_a_switch = 48;
@@ -263,6 +263,15 @@ uint32_t tg_warp_match(uint32_t value)
     for (uint32_t i = 0; i < lanes; i++)
         mask |= (v[i] == value ? 1u : 0u) << i;
     return mask;
+}
+
+uint32_t tg_warp_sum(uint32_t value)
+{
+    const uint32_t *v = meet(op_sum, value);
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < lanes; i++)
+        sum += v[i];
+    return sum;
 }
 
 void tg_warp_sync(void)

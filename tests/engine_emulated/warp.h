@@ -31,6 +31,7 @@ static inline uint32_t tg_bits(uint32_t mask)
 uint32_t tg_warp_ballot(bool value);
 uint32_t tg_warp_shfl(uint32_t value, uint32_t lane);
 uint32_t tg_warp_match(uint32_t value);
+uint32_t tg_warp_sum(uint32_t value);
 void tg_warp_sync(void);
 /* Here each lane goes its way alone. */
 static inline uint32_t tg_lanes_here(uint32_t lane, uint32_t key)
