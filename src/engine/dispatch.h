@@ -86,6 +86,7 @@ struct tg_shared {
                        [TG_PRIORITY_LEVELS]; /* bit t: the ring is not empty, as far as known */
     uint8_t source[TG_DEVICE_QUEUES];        /* enum tg_source of the last claim of a level and tenant */
     uint32_t born_seen;                      /* of BORN_NEWS */
+    uint32_t nothing;                        /* 0 */
     uint32_t born_dirty; /* a worker came home that may have published, and no look was asked for */
     uint32_t granted;    /* it has granted the decisions to the poller (dispatch_grant.h) */
     uint32_t aside;      /* 1 + the worker put aside for that; 0: none */

@@ -125,13 +125,17 @@ TG_DEVICE bool tg_born_any(struct tg_warp w)
 TG_DEVICE void tg_born_listen(struct tg_warp w, uint32_t news)
 {
     struct tg_shared *s = tg_state();
+    uint32_t tail[TG_BORN_PARTS];
     uint32_t grew = 0;
     TG_UNROLL
     for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
         uint32_t ring = w.lane + TG_LANES * i;
-        if (ring < TG_BORN_RINGS &&
-            tg_block_load_relaxed_u32(&s->born_tail[ring]) != s->born_head[ring]) /* B10 */
-            grew |= 1u << i;
+        tail[i] = tg_block_load_relaxed_u32(&s->born_tail[ring < TG_BORN_RINGS ? ring : 0]); /* B10 */
+    }
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
+        uint32_t ring = w.lane + TG_LANES * i;
+        grew |= ring < TG_BORN_RINGS && tail[i] != s->born_head[ring] ? 1u << i : 0;
     }
     for (; grew; grew &= grew - 1) {
         uint32_t ring = w.lane + TG_LANES * (uint32_t)tg_levels_first(grew);
@@ -150,16 +154,20 @@ TG_DEVICE void tg_take_home(struct tg_warp w, uint32_t n)
     struct tg_shared *s = tg_state();
     uint32_t at = s->home_taken;
     uint32_t idle = s->idle_count;
-    tg_warp_sync();
-    for (uint32_t i = 0; i < n; i += TG_LANES) {
-        bool have = i + w.lane < n;
-        uint32_t worker = have ? s->home[(at + i + w.lane) & (TG_HOME - 1u)] : 0;
-        bool aside = have && s->block_kept == worker / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
+    uint32_t kept = s->block_kept;
+    uint32_t worker[TG_HOME / TG_LANES];
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_HOME / TG_LANES; i++)
+        worker[i] = s->home[(at + TG_LANES * i + w.lane) & (TG_HOME - 1u)];
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_HOME / TG_LANES; i++) {
+        bool have = TG_LANES * i + w.lane < n;
+        bool aside = have && kept == worker[i] / TG_BLOCK_WARPS + 1; /* dispatch_block.h */
         uint32_t lanes = tg_warp_ballot(have && !aside);
         if (aside)
-            tg_shared_or(&s->block_warps, 1u << worker % TG_BLOCK_WARPS);
+            tg_shared_or(&s->block_warps, 1u << worker[i] % TG_BLOCK_WARPS);
         else if (have)
-            s->idle[idle + tg_rank(w, lanes)] = (uint16_t)worker;
+            s->idle[idle + tg_rank(w, lanes)] = (uint16_t)worker[i];
         idle += tg_bits(lanes);
     }
     tg_warp_sync();

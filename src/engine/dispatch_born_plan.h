@@ -28,10 +28,15 @@ TG_DEVICE uint32_t tg_grant_value(uint32_t ring, uint32_t count)
     return ring | count << TG_GRANT_COUNT_SHIFT;
 }
 
-/* Items that one worker takes. */
-TG_DEVICE uint32_t tg_a_worker(uint32_t shape)
+/* A worker takes 1 << this many items. */
+TG_DEVICE uint32_t tg_a_worker_shift(uint32_t shape)
 {
-    return shape == TG_BORN_LANE ? TG_LANES : 1;
+    return shape == TG_BORN_LANE ? 5 : 0;
+}
+
+TG_DEVICE uint32_t tg_workers_for(uint32_t items, uint32_t shift)
+{
+    return (items + (1u << shift) - 1u) >> shift;
 }
 
 TG_DEVICE uint32_t tg_sum_before(struct tg_warp w, uint32_t value)
@@ -51,27 +56,30 @@ TG_DEVICE void tg_plan_put(struct tg_warp w, struct tg_plan *plan, uint32_t ring
                            uint32_t take)
 {
     struct tg_shared *s = tg_state();
-    uint32_t each = tg_a_worker(ring % TG_BORN_SHAPES);
-    uint32_t grants = (take + each - 1) / each;
-    uint32_t at = plan->count + tg_sum_before(w, grants);
     uint32_t of = tg_warp_ballot(take != 0);
     uint32_t step = 1;
     uint32_t i = 0;
-    plan->count += tg_warp_sum(grants);
+    uint32_t at = plan->count;
     if (!(of & (of - 1))) { /* those of one lane are written by all */
         uint32_t lane = (uint32_t)tg_levels_first(of);
-        at = tg_warp_shfl(at, lane);
         ring = tg_warp_shfl(ring, lane);
         first = tg_warp_shfl(first, lane);
         take = tg_warp_shfl(take, lane);
-        each = tg_a_worker(ring % TG_BORN_SHAPES);
-        grants = (take + each - 1) / each;
         step = TG_LANES;
         i = w.lane;
     }
+    uint32_t shift = tg_a_worker_shift(ring % TG_BORN_SHAPES);
+    uint32_t grants = tg_workers_for(take, shift);
+    if (step == 1) {
+        at += tg_sum_before(w, grants);
+        plan->count += tg_warp_sum(grants);
+    } else {
+        plan->count += grants;
+    }
     for (; i < grants; i += step) {
-        s->grants[at + i].value = tg_grant_value(ring, take - i * each < each ? take - i * each : each);
-        s->grants[at + i].first = first + i * each;
+        uint32_t left = take - (i << shift);
+        s->grants[at + i].value = tg_grant_value(ring, left < 1u << shift ? left : 1u << shift);
+        s->grants[at + i].first = first + (i << shift);
     }
 }
 
@@ -84,7 +92,7 @@ TG_DEVICE uint32_t tg_plan_level(struct tg_warp w, struct tg_plan *plan, uint32_
 {
     struct tg_shared *s = tg_state();
     const uint32_t quantum = TG_TENANT_FAIRNESS_THRESHOLD;
-    uint32_t each = tg_a_worker(shape);
+    uint32_t shift = tg_a_worker_shift(shape);
     struct tg_tenant_turn turn = s->turn[level];
     uint32_t tenant = (turn.tenant + w.lane) % TG_TENANTS;
     bool mine = w.lane < TG_TENANTS && (waiting >> tenant & 1u);
@@ -102,20 +110,18 @@ TG_DEVICE uint32_t tg_plan_level(struct tg_warp w, struct tg_plan *plan, uint32_
         if (active == 0)
             break;
         uint32_t turns = tg_bits(active);
-        uint32_t whole = turns * quantum; /* of one round */
-        uint32_t rounds = room * each / whole;
-        rounds = amount / whole < rounds ? amount / whole : rounds;
+        uint32_t whole = turns * quantum; /* of one round of turns */
+        uint32_t most = room << shift < amount ? room << shift : amount;
+        uint32_t rounds = turns != 1 && most >= 2 * whole ? most / whole : 0;
         uint32_t k;
         if (turns == 1) {
-            uint32_t most = room * each < amount ? room * each : amount;
             k = left < most ? left : most;
-        } else if (rounds > 1 &&
-                   tg_warp_ballot(left != 0 && (rest != quantum || left < rounds * quantum)) == 0) {
+        } else if (rounds && tg_warp_ballot(left != 0 && (rest != quantum || left < rounds * quantum)) == 0) {
             k = left ? rounds * quantum : 0;
         } else {
             k = left < rest ? left : rest;
-            uint32_t before = tg_sum_before(w, (k + each - 1) / each);
-            uint32_t most = before < room ? (room - before) * each : 0;
+            uint32_t before = tg_sum_before(w, tg_workers_for(k, shift));
+            most = before < room ? (room - before) << shift : 0;
             k = k < most ? k : most;
             if (amount < whole) { /* what was cut above lies behind what is cut here, or ends the round */
                 before = tg_sum_before(w, k);
@@ -135,8 +141,8 @@ TG_DEVICE uint32_t tg_plan_level(struct tg_warp w, struct tg_plan *plan, uint32_
         claims += n;
         uint32_t to = tg_hd_last_bit(served);
         uint32_t took = tg_warp_shfl(k, to);
-        bool goes_on = to == last && (turns == 1 || (to == 0 && rest != quantum));
-        goes_on = tg_warp_shfl(goes_on ? 1u : 0u, 0) != 0;
+        uint32_t first_rest = tg_warp_shfl(rest, 0);
+        bool goes_on = to == last && (turns == 1 || (to == 0 && first_rest != quantum));
         used = goes_on ? used + took : took;
         used = used < quantum ? used : quantum;
         last = to;
@@ -212,9 +218,9 @@ TG_DEVICE uint32_t tg_plan_cycle(struct tg_warp w, struct tg_plan *plan, uint32_
     for (; cycles; cycles /= 2) {
         uint32_t n = cycles * mine;
         uint32_t turns = n / TG_TENANT_FAIRNESS_THRESHOLD + 2;
-        uint32_t each = tg_a_worker(o->shape);
-        uint32_t grants = (n + each - 1) / each + (o->active < turns ? o->active : turns) + o->dry;
-        grants = o->active == 1 ? (n + each - 1) / each : grants < n ? grants : n;
+        uint32_t least = tg_workers_for(n, tg_a_worker_shift(o->shape));
+        uint32_t grants = least + (o->active < turns ? o->active : turns) + o->dry;
+        grants = o->active == 1 ? least : grants < n ? grants : n;
         if (tg_warp_ballot(n > o->left) == 0 && tg_warp_sum(mine ? grants : 0) <= room)
             break;
     }
@@ -278,7 +284,7 @@ TG_DEVICE void tg_plan_singly(struct tg_warp w, struct tg_plan *plan)
         uint32_t ring = tg_born_ring(o.level, o.tenant, shape);
         uint32_t head = s->born_head[ring];
         uint32_t left = tg_warp_shfl(tg_block_load_relaxed_u32(&s->born_tail[ring]) - head, 0); /* B10 */
-        uint32_t room = (plan->room - plan->count) * tg_a_worker(shape);
+        uint32_t room = (plan->room - plan->count) << tg_a_worker_shift(shape);
         uint32_t quota = s->quota[o.tenant];
         uint32_t k = left < room ? left : room;
         k = k < quota ? k : quota;
@@ -305,13 +311,26 @@ TG_DEVICE void tg_plan_hand(struct tg_warp w, const struct tg_plan *plan)
     struct tg_shared *s = tg_state();
     tg_warp_sync();
     uint32_t idle = s->idle_count;
-    for (uint32_t i = w.lane; i < plan->count; i += TG_LANES) {
-        uint32_t worker = s->idle[idle - 1 - i];
+    uint32_t worker[TG_GRANTS / TG_LANES];
+    uint32_t seq[TG_GRANTS / TG_LANES];
+    TG_UNROLL
+    for (uint32_t k = 0; k < TG_GRANTS / TG_LANES; k++) {
+        uint32_t i = TG_LANES * k + w.lane;
+        worker[k] = i < plan->count ? s->idle[idle - 1 - i] : 0;
+    }
+    TG_UNROLL
+    for (uint32_t k = 0; k < TG_GRANTS / TG_LANES; k++)
+        seq[k] = s->seq_born[worker[k]];
+    TG_UNROLL
+    for (uint32_t k = 0; k < TG_GRANTS / TG_LANES; k++) {
+        uint32_t i = TG_LANES * k + w.lane;
+        if (i >= plan->count)
+            continue;
         uint32_t value = s->grants[i].value;
-        uint32_t seq = s->seq_born[worker] % 254u + 1u;
-        struct tg_task *task = &p->tasks[worker];
-        uint32_t v[4] = {value << TG_LINE_VALUE_SHIFT | TG_ALONE_LAP | seq, s->grants[i].first, 0, 0};
-        s->seq_born[worker] = (uint8_t)seq;
+        uint32_t next = seq[k] % 254u + 1u;
+        struct tg_task *task = &p->tasks[worker[k]];
+        uint32_t v[4] = {value << TG_LINE_VALUE_SHIFT | TG_ALONE_LAP | next, s->grants[i].first, 0, 0};
+        s->seq_born[worker[k]] = (uint8_t)next;
         if (p->watch) { /* who ends it there knows of it */
             uint32_t q = (value & ((1u << TG_GRANT_COUNT_SHIFT) - 1u)) / TG_BORN_SHAPES;
             task->count = TG_TASK_BORN + (value >> TG_GRANT_COUNT_SHIFT);

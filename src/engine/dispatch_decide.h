@@ -26,22 +26,25 @@ TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
 {
     const struct tg_shared *s = tg_state();
     struct tg_news n = {0, 0};
-    if (w.lane < TG_PRIORITY_LEVELS) /* B2, here and below; B6 */
-        n.count = tg_block_load_acquire_u32(&s->filed[w.lane]) - s->taken[w.lane];
-    else if (w.lane == TG_NEWS_COMMAND)
-        n.count = tg_block_load_acquire_u32(&s->commands_filed) - s->commands_taken;
-    else if (w.lane == TG_NEWS_BACK)
-        n.count = tg_block_load_acquire_u32(&s->back_filed) - s->back_taken;
-    else if (w.lane == TG_NEWS_HOME)
-        n.count = tg_block_load_acquire_u32(&s->home_filed) - s->home_taken; /* H2 */
-    else if (w.lane == TG_NEWS_BORN)
-        n.count = tg_block_load_acquire_u32(&s->born_news) - s->born_seen; /* H2 */
-    else if (w.lane == TG_NEWS_PASSED)
-        n.count = s->passed - tg_block_load_acquire_u32(&s->pass_taken); /* B8 */
-    else if (w.lane == TG_NEWS_MORE)
-        n.count = tg_block_load_relaxed_u32(&s->more); /* B9 */
-    else if (w.lane == TG_NEWS_GRANT)
-        n.count = tg_block_load_relaxed_u32(&s->grant); /* asked again before it counts */
+    /* Chosen by the lane without a branch, so that all lanes load at once. */
+    const uint32_t *filed = w.lane < TG_PRIORITY_LEVELS ? &s->filed[w.lane]
+                            : w.lane == TG_NEWS_COMMAND ? &s->commands_filed
+                            : w.lane == TG_NEWS_BACK    ? &s->back_filed
+                            : w.lane == TG_NEWS_HOME    ? &s->home_filed
+                            : w.lane == TG_NEWS_BORN    ? &s->born_news
+                            : w.lane == TG_NEWS_PASSED  ? &s->passed
+                            : w.lane == TG_NEWS_MORE    ? &s->more
+                                                        : &s->grant;
+    const uint32_t *taken = w.lane < TG_PRIORITY_LEVELS ? &s->taken[w.lane]
+                            : w.lane == TG_NEWS_COMMAND ? &s->commands_taken
+                            : w.lane == TG_NEWS_BACK    ? &s->back_taken
+                            : w.lane == TG_NEWS_HOME    ? &s->home_taken
+                            : w.lane == TG_NEWS_BORN    ? &s->born_seen
+                            : w.lane == TG_NEWS_PASSED  ? &s->pass_taken
+                                                        : &s->nothing;
+    /* B2, B6, H2; of what this warp itself writes, and of MORE (B9) and GRANT (asked again before it counts),
+     * relaxed would do. TAKEN: B8, or this warp's own. */
+    n.count = tg_block_load_acquire_u32(filed) - tg_block_load_acquire_u32(taken);
     n.lanes = tg_warp_ballot(n.count != 0) & ((2u << TG_NEWS_BORN) - 1u);
     tg_warp_sync();
     return n;
