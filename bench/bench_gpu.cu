@@ -6,12 +6,14 @@
  *
  *     bench_gpu [-b BACKEND] [-d DEVICE] [-s SCALE] [PART]...
  *
- * PART: letters of LTDPSFI, default all. BACKEND: cuda (default), cpu (the engine's parts alone where there
+ * PART: letters of LTDPSFIX, default all. BACKEND: cuda (default), cpu (the engine's parts alone where there
  * is no card, to try the program), none (contenders alone). SCALE 1 takes about a minute. Without a card and
  * with the backend cuda it says so and has nothing to report.
  */
 #include <string.h>
 #include <unistd.h>
+
+#include <tidegate/engine.h>
 
 #include "bench.h"
 #include "gpu/gpu.h"
@@ -178,21 +180,24 @@ static void contend(char part)
         gpu_contend_idle();
         break;
     default:
-        break; /* S and F have their bounds */
+        break; /* S and F have their bounds, X the engine without what it is about */
     }
 }
 
 static int usage(const char *what)
 {
     fprintf(stderr,
-            "bench_gpu: %s\nusage: bench_gpu [-b cuda|cpu|none] [-d DEVICE] [-s SCALE] [LTDPSFI]...\n", what);
+            "bench_gpu: %s\nusage: bench_gpu [-b cuda|cpu|none] [-d DEVICE] [-s SCALE] [LTDPSFIX]...\n",
+            what);
     return 2;
 }
 
 int main(int argc, char **argv)
 {
     static char parts[16];
-    int option;
+    int option, code = tg_engine_device_main(argc, argv); /* X: this program owns a device for itself */
+    if (code >= 0)
+        return code;
     while ((option = getopt(argc, argv, "b:d:s:")) != -1) {
         char *end = NULL;
         if (option == 'b' && (!strcmp(optarg, "cuda") || !strcmp(optarg, "cpu") || !strcmp(optarg, "none")))
@@ -206,8 +211,8 @@ int main(int argc, char **argv)
     }
     for (; optind < argc; optind++)
         for (const char *c = argv[optind]; *c; c++) {
-            if (!strchr("LTDPSFI", *c))
-                return usage("a part is none of LTDPSFI");
+            if (!strchr("LTDPSFIX", *c))
+                return usage("a part is none of LTDPSFIX");
             if (!strchr(parts, *c))
                 parts[strlen(parts)] = *c;
         }
@@ -217,7 +222,7 @@ int main(int argc, char **argv)
         return 0;
     }
     choose_processors();
-    for (const char *c = parts[0] ? parts : "LTDPSFI"; *c; c++) {
+    for (const char *c = parts[0] ? parts : "LTDPSFIX"; *c; c++) {
         if (gpu.card)
             contend(*c);
         gpu_engine_part(*c);

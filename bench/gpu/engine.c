@@ -49,6 +49,30 @@ static int burn_on_cpu(void *context, struct tg_op *op)
     return r ? r : op->args[1] && !stop ? TG_OP_REQUEUE : TG_OP_FINISHED;
 }
 
+/* Its successor; where there is no room it goes back itself. */
+static int publish_on_cpu(struct tg_op *op, bool again)
+{
+    uint32_t stop = 0;
+    int r = tg_engine_observable_load(op->engine, GPU_STOP_WORD, &stop);
+    if (r || !again || stop)
+        return r;
+    r = tg_engine_submit(op->engine, op->tenant, op->priority, op->opcode, op->args, 3, NULL);
+    return r == -EAGAIN ? TG_OP_REQUEUE : r;
+}
+
+static int next_on_cpu(void *context, struct tg_op *op)
+{
+    (void)context;
+    return publish_on_cpu(op, true);
+}
+
+static int burn_next_on_cpu(void *context, struct tg_op *op)
+{
+    (void)context;
+    burn_for(op->args[0]);
+    return publish_on_cpu(op, op->args[1]);
+}
+
 static int again_on_cpu(void *context, struct tg_op *op)
 {
     uint32_t stop = 0;
@@ -93,7 +117,9 @@ static int register_all(struct tg_engine *e)
         enum tg_device_shape shape;
     } ops[] = {{GPU_OP_EMPTY, empty_on_cpu, TG_DEVICE_LANE},
                {GPU_OP_BURN, burn_on_cpu, TG_DEVICE_WARP},
-               {GPU_OP_AGAIN, again_on_cpu, TG_DEVICE_LANE}};
+               {GPU_OP_AGAIN, again_on_cpu, TG_DEVICE_LANE},
+               {GPU_OP_NEXT, next_on_cpu, TG_DEVICE_LANE},
+               {GPU_OP_BURN_NEXT, burn_next_on_cpu, TG_DEVICE_WARP}};
     int r = 0;
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]) && !r; i++)
         r = gpu_engine_on_device() ? tg_engine_register_device(e, ops[i].opcode, ops[i].shape)
@@ -184,15 +210,11 @@ void gpu_engine_latency(void)
 
 /* ---- T ------------------------------------------------------------------------------------------------- */
 
-/* Million empty items a second from one thread, published `batch` at a time, over `levels` priorities in
- * turn. */
-static double rate_of(uint32_t batch, uint32_t levels)
+double gpu_engine_rate(const struct tg_engine_options *o, uint32_t batch, uint32_t levels)
 {
-    struct tg_engine_options o;
     static struct tg_batch_item items[8192];
     static const uint32_t args[3] = {1, 2, 3};
-    gpu_engine_options(&o, 262144);
-    struct tg_engine *e = gpu_engine_open(&o);
+    struct tg_engine *e = gpu_engine_open(o);
     for (uint32_t i = 0; i < batch; i++)
         items[i] = (struct tg_batch_item){TG_OP_NOP, args, 3};
     uint64_t n = 0, round = 0, start = tg_clock_mono_ns(), end = gpu_until(0.5);
@@ -214,9 +236,11 @@ static double rate_of(uint32_t batch, uint32_t levels)
 void gpu_engine_throughput(void)
 {
     char name[96];
+    struct tg_engine_options o;
+    gpu_engine_options(&o, 262144);
     const struct gpu_floors *f = &gpu_floors;
     for (int i = 0; i < GPU_BATCHES; i++) {
-        double r = rate_of(gpu_batch[i], 1);
+        double r = gpu_engine_rate(&o, gpu_batch[i], 1);
         snprintf(name, sizeof(name), "engine_batches_of_%u_to_launches", gpu_batch[i]);
         gpu_row("T", name, r, "M/s", f->launches_1,
                 gpu_batch[i] == 1      ? ">= 5"
@@ -229,13 +253,14 @@ void gpu_engine_throughput(void)
         if (gpu_batch[i] == 1024)
             gpu_row("T", "engine_batches_of_1024_to_30_million", r, "M/s", 30, ">= 1");
     }
-    gpu_row("T", "engine_batches_of_1024_five_levels", rate_of(1024, 5), "M/s", f->launches_1, NULL);
+    gpu_row("T", "engine_batches_of_1024_five_levels", gpu_engine_rate(&o, 1024, 5), "M/s", f->launches_1,
+            NULL);
 }
 
 /* ---- P ------------------------------------------------------------------------------------------------- */
 
-/* blocks: of workers on a device; 0: all. */
-static void priority_under(int body, uint32_t blocks)
+/* blocks: of workers on a device; 0: all. opcode: how the flood goes on, GPU_OP_BURN or GPU_OP_BURN_NEXT. */
+static void priority_under(int body, uint32_t blocks, uint32_t opcode)
 {
     static struct tg_engine_stats stats;
     struct tg_engine_options o;
@@ -244,14 +269,15 @@ static void priority_under(int body, uint32_t blocks)
     struct timespec nap = {0, 20000000};
     gpu_engine_options(&o, 65536);
     o.device_blocks = blocks ? blocks : o.device_blocks;
+    o.device_items = 4096;
     struct tg_engine *e = gpu_engine_open(&o);
     struct gpu_quantiles quiet = gpu_engine_round_trips(e, TG_PRIORITY_CRITICAL, TG_OP_NOP, 8192);
     uint32_t workers = gpu_engine_workers(&o), flood = 2 * workers;
     for (uint32_t i = 0; i < flood; i++)
-        gpu_engine_submit(e, 1, TG_PRIORITY_LOW, GPU_OP_BURN, args, 3, NULL);
+        gpu_engine_submit(e, 1, TG_PRIORITY_LOW, opcode, args, 3, NULL);
     nanosleep(&nap, NULL);
     tg_engine_stats(e, &stats);
-    uint64_t before = stats.requeues, began = tg_clock_mono_ns();
+    uint64_t before = stats.level[TG_PRIORITY_LOW].claims, began = tg_clock_mono_ns();
     struct gpu_quantiles busy = gpu_engine_round_trips(e, TG_PRIORITY_CRITICAL, TG_OP_NOP, 8192);
     struct gpu_quantiles worker = gpu_engine_round_trips(e, TG_PRIORITY_CRITICAL, GPU_OP_EMPTY, 8192);
     tg_engine_stats(e, &stats);
@@ -259,60 +285,105 @@ static void priority_under(int body, uint32_t blocks)
     gpu_engine_must(tg_engine_observable_store(e, GPU_STOP_WORD, 1), "stop the flood");
     gpu_engine_must(tg_engine_settle(e, GPU_LIMIT_NS), "settle");
     gpu_engine_close(e);
-    double best = gpu_floors.high[body].p99;
+    if (stats.faults)
+        gpu_engine_must(-EIO, "an item of the flood");
+    double best = gpu_floors.high[body].p99, best_p50 = gpu_floors.high[body].p50;
     if (gpu_floors.high_flag[body].p99 < best)
         best = gpu_floors.high_flag[body].p99;
+    if (gpu_floors.high_flag[body].p50 < best_p50)
+        best_p50 = gpu_floors.high_flag[body].p50;
     char under[48];
-    snprintf(under, sizeof(under), "%u_us_%u_workers", us, workers);
+    snprintf(under, sizeof(under), "%u_us_%u_workers%s", us, workers,
+             opcode == GPU_OP_BURN ? "_requeued" : "");
     snprintf(name, sizeof(name), "engine_critical_alone_p99_%s", under);
     gpu_row("P", name, quiet.p99, "ns", gpu_floors.flag.p50, NULL);
     snprintf(name, sizeof(name), "engine_critical_p50_under_%s_to_flag", under);
     gpu_row("P", name, busy.p50, "ns", gpu_floors.flag.p50, NULL);
+    snprintf(name, sizeof(name), "engine_critical_p50_under_%s_to_stream", under);
+    gpu_row("P", name, busy.p50, "ns", best_p50, NULL);
     snprintf(name, sizeof(name), "engine_critical_p99_under_%s_to_stream", under);
     gpu_row("P", name, busy.p99, "ns", best, us == 20 ? "<= 0.333" : NULL);
+    snprintf(name, sizeof(name), "engine_critical_by_worker_p50_under_%s_to_stream", under);
+    gpu_row("P", name, worker.p50, "ns", best_p50, NULL);
     snprintf(name, sizeof(name), "engine_critical_by_worker_p99_under_%s_to_stream", under);
     gpu_row("P", name, worker.p99, "ns", best, NULL);
     /* How many workers the flood kept busy: without this the figures above prove nothing. */
     snprintf(name, sizeof(name), "engine_flood_of_%s_busy", under);
-    gpu_row("P", name, (double)(stats.requeues - before) * us / passed_us, "", workers, NULL);
+    gpu_row("P", name, (double)(stats.level[TG_PRIORITY_LOW].claims - before) * us / passed_us, "", workers,
+            NULL);
 }
 
 void gpu_engine_priority(void)
 {
-    for (int i = 0; i < GPU_BODIES; i++)
-        priority_under(i, 0);
-    if (gpu_engine_on_device()) /* so few that one dispatcher can keep all of them busy */
-        priority_under(GPU_BODIES - 1, 1);
+    static const uint32_t opcodes[] = {GPU_OP_BURN_NEXT, GPU_OP_BURN};
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < GPU_BODIES; i++)
+            priority_under(i, 0, opcodes[k]);
+        if (gpu_engine_on_device()) /* so few that one dispatcher can keep all of them busy */
+            priority_under(GPU_BODIES - 1, 1, opcodes[k]);
+    }
 }
 
 /* ---- D ------------------------------------------------------------------------------------------------- */
 
-/* Items that put themselves back into the queue, by all rules, 29 tenants: claims a second, with no host in
+enum { DEVICE_ITEMS = 65536 };
+
+/* n items that put themselves back into the queue (GPU_OP_AGAIN), or publish their successors (GPU_OP_NEXT),
+ * by all rules, over so many tenants and levels in turn: thousand million claims a second, with no host in
  * it. */
-static double again_rate(uint32_t tenants)
+static double claim_rate(uint32_t opcode, uint32_t n, uint32_t tenants, uint32_t levels)
 {
     static struct tg_engine_stats stats;
     struct tg_engine_options o;
     gpu_engine_options(&o, 262144);
+    o.device_items = opcode == GPU_OP_NEXT ? DEVICE_ITEMS : 0;
     struct timespec nap = {0, 300000000};
     struct tg_engine *e = gpu_engine_open(&o);
-    uint32_t n = gpu_engine_workers(&o) * 64 < 40000 ? gpu_engine_workers(&o) * 64 : 40000;
     for (uint32_t i = 0; i < n; i++)
-        gpu_engine_submit(e, i % tenants, TG_PRIORITY_NORMAL, GPU_OP_AGAIN, NULL, 0, NULL);
+        gpu_engine_submit(e, i % tenants, levels == 1 ? TG_PRIORITY_NORMAL : i % levels, opcode, NULL, 0,
+                          NULL);
     tg_engine_stats(e, &stats);
-    uint64_t before = stats.requeues, start = tg_clock_mono_ns();
+    uint64_t before = stats.claims, start = tg_clock_mono_ns();
     nanosleep(&nap, NULL);
     tg_engine_stats(e, &stats);
-    double rate = (double)(stats.requeues - before) / (double)(tg_clock_mono_ns() - start);
+    double rate = (double)(stats.claims - before) / (double)(tg_clock_mono_ns() - start);
     gpu_engine_must(tg_engine_observable_store(e, GPU_STOP_WORD, 1), "stop");
     gpu_engine_must(tg_engine_settle(e, GPU_LIMIT_NS), "settle");
+    tg_engine_stats(e, &stats);
+    if (stats.faults || (opcode == GPU_OP_NEXT && gpu_engine_on_device() && stats.done < n))
+        gpu_engine_must(-EIO, "an item that publishes items");
     gpu_engine_close(e);
     return rate;
 }
 
+static void report_claims(const char *what, double rate)
+{
+    char name[96];
+    snprintf(name, sizeof(name), "engine_device_submitted_%s_to_1_thousand_million", what);
+    gpu_row("D", name, rate, "G/s", 1, ">= 1");
+    snprintf(name, sizeof(name), "engine_device_submitted_%s_to_plain_drain", what);
+    gpu_row("D", name, rate, "G/s", gpu_floors.drain, NULL);
+}
+
 void gpu_engine_device_produced(void)
 {
-    double one = again_rate(1), all = again_rate(TG_TENANTS);
+    /* Items a worker. A warp runs 32 at once, and each that publishes counts beside its successor until it
+     * has ended: more than these might find a full queue. */
+    static const uint32_t sizes[] = {8, 32, 64, 90};
+    struct tg_engine_options o;
+    char what[64];
+    gpu_engine_options(&o, 262144);
+    uint32_t workers = gpu_engine_workers(&o), n = workers * 64 < 40000 ? workers * 64 : 40000;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        if (workers * (sizes[i] + 32) > DEVICE_ITEMS)
+            continue;
+        snprintf(what, sizeof(what), "1_tenant_%u_items", workers * sizes[i]);
+        report_claims(what, claim_rate(GPU_OP_NEXT, workers * sizes[i], 1, 1));
+    }
+    report_claims("29_tenants", claim_rate(GPU_OP_NEXT, n, TG_TENANTS, 1));
+    report_claims("five_levels", claim_rate(GPU_OP_NEXT, n, 1, TG_PRIORITY_LEVELS));
+    report_claims("29_tenants_five_levels", claim_rate(GPU_OP_NEXT, n, TG_TENANTS, TG_PRIORITY_LEVELS));
+    double one = claim_rate(GPU_OP_AGAIN, n, 1, 1), all = claim_rate(GPU_OP_AGAIN, n, TG_TENANTS, 1);
     gpu_row("D", "engine_requeued_1_tenant_to_1_thousand_million", one, "G/s", 1, ">= 1");
     gpu_row("D", "engine_requeued_1_tenant_to_plain_drain", one, "G/s", gpu_floors.drain, NULL);
     gpu_row("D", "engine_requeued_29_tenants_to_plain_drain", all, "G/s", gpu_floors.drain, NULL);
@@ -398,7 +469,7 @@ void gpu_engine_part(char part)
         void (*run)(void);
     } parts[] = {{'L', gpu_engine_latency},  {'T', gpu_engine_throughput}, {'D', gpu_engine_device_produced},
                  {'P', gpu_engine_priority}, {'S', gpu_engine_overtaking}, {'F', gpu_engine_fairness},
-                 {'I', gpu_engine_idle}};
+                 {'I', gpu_engine_idle},     {'X', gpu_engine_ways}};
     for (size_t i = 0; gpu.backend && i < sizeof(parts) / sizeof(parts[0]); i++)
         if (parts[i].letter == part)
             parts[i].run();

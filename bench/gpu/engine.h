@@ -21,6 +21,9 @@ enum {
             * waits and runs once more, until  observable word GPU_STOP_WORD is not zero */
     GPU_OP_AGAIN =
         10, /* nothing, again and again until then: what the queue alone can do with items of its own */
+    GPU_OP_NEXT = 11, /* publishes itself, until then */
+    GPU_OP_BURN_NEXT =
+        12, /* args as GPU_OP_BURN: the same, but publishes its successor instead of going back */
     GPU_STOP_WORD = 0,
 };
 #define GPU_LIMIT_NS UINT64_C(20000000000)
@@ -42,6 +45,10 @@ void gpu_engine_submit(struct tg_engine *e, uint32_t tenant, uint32_t level, uin
 struct gpu_quantiles gpu_engine_round_trips(struct tg_engine *e, uint32_t level, uint32_t opcode,
                                             uint32_t pause_ns);
 
+/* Million empty items a second from one thread, published `batch` at a time, over `levels` priorities in
+ * turn, by an engine with these options. */
+double gpu_engine_rate(const struct tg_engine_options *o, uint32_t batch, uint32_t levels);
+
 void gpu_engine_latency(void);
 void gpu_engine_throughput(void);
 void gpu_engine_priority(void);
@@ -49,6 +56,7 @@ void gpu_engine_device_produced(void);
 void gpu_engine_overtaking(void);
 void gpu_engine_fairness(void);
 void gpu_engine_idle(void);
+void gpu_engine_ways(void);
 
 #ifdef __cplusplus
 }

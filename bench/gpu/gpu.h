@@ -2,8 +2,9 @@
  *
  * What the parts of bench_gpu share: the rows they report, the floors and contenders that the engine's
  * figures are set against, and how a CUDA call fails. Parts: L latency, T throughput, D device-produced, P
- * priority under a flood, S overtaking, F fairness, I idle. Every contender is measured in the same run as
- * the engine; a part that cannot run (no card, no library) says so in a row of its own and is not counted.
+ * priority under a flood, S overtaking, F fairness, I idle, X the device in a process of its own and slots of
+ * a foreign host. Every contender is measured in the same run as the engine; a part that cannot run (no card,
+ * no library) says so in a row of its own and is not counted.
  */
 #ifndef TG_BENCH_GPU_H
 #define TG_BENCH_GPU_H

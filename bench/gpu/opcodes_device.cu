@@ -5,7 +5,14 @@
 
 #include "gpu/engine.h"
 
-TG_DEVICE int burn(struct tg_device_op *op)
+/* Its successor. Where there is no room it goes back itself, so that there are always as many. */
+TG_DEVICE int publish(struct tg_device_op *op, uint32_t count)
+{
+    int r = tg_device_submit(op, op->priority, op->opcode, op->args, count);
+    return r == -EAGAIN ? TG_OP_REQUEUE : r;
+}
+
+TG_DEVICE int burn(struct tg_device_op *op, bool next)
 {
     uint32_t stop = 0;
     long long start = clock64();
@@ -13,7 +20,17 @@ TG_DEVICE int burn(struct tg_device_op *op)
         ;
     if (!tg_device_load(op, GPU_STOP_WORD, &stop))
         return -1;
-    return op->args[1] && !stop ? TG_OP_REQUEUE : TG_OP_FINISHED;
+    if (!op->args[1] || stop)
+        return TG_OP_FINISHED;
+    return !next ? TG_OP_REQUEUE : op->lane == 0 ? publish(op, 3) : TG_OP_FINISHED;
+}
+
+TG_DEVICE int next(struct tg_device_op *op)
+{
+    uint32_t stop = 1;
+    if (!tg_device_load(op, GPU_STOP_WORD, &stop))
+        return -1;
+    return stop ? TG_OP_FINISHED : publish(op, 0);
 }
 
 TG_DEVICE int again(struct tg_device_op *op)
@@ -30,7 +47,11 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
     case GPU_OP_EMPTY:
         return TG_OP_FINISHED;
     case GPU_OP_BURN:
-        return burn(op);
+        return burn(op, false);
+    case GPU_OP_BURN_NEXT:
+        return burn(op, true);
+    case GPU_OP_NEXT:
+        return next(op);
     case GPU_OP_AGAIN:
         return again(op);
     default:
