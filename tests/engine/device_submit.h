@@ -17,6 +17,7 @@
 #define OP_SUBMIT 0x110u
 #define OP_SUBMIT_WARP 0x111u
 #define OP_SUBMIT_ODD 0x112u
+#define OP_INNER_SUBMIT 0x22u
 #define OP_FAN 0x113u
 #define OP_CHAIN 0x114u
 #define OP_TREE 0x115u
@@ -33,9 +34,13 @@
 extern const unsigned char tg_test_image[], tg_test_image_end[];
 #endif
 
+/* All cases once more with a limit for bodies: then the dispatcher ends what a worker loses. */
+static uint32_t test_body_limit_ms;
+
 static inline struct tg_engine_options options(uint32_t slots)
 {
     struct tg_engine_options o = test_options(slots, 1);
+    o.device_body_limit_ms = test_body_limit_ms;
 #ifdef TG_TEST_IMAGE
     o.device_image = tg_test_image;
     o.device_image_bytes = (size_t)(tg_test_image_end - tg_test_image);
@@ -62,7 +67,7 @@ static inline struct tg_engine *open_with(const struct tg_engine_options *o)
         {OP_FAN, TG_DEVICE_LANE},    {OP_CHAIN, TG_DEVICE_LANE},       {OP_TREE, TG_DEVICE_LANE},
         {OP_RECORD, TG_DEVICE_WARP}, {OP_ARGS, TG_DEVICE_LANE},        {OP_SUBMIT_BLOCK, TG_DEVICE_BLOCK},
         {OP_NONE, TG_DEVICE_LANE},   {OP_RECORD_LANE, TG_DEVICE_LANE}, {OP_FLOOD, TG_DEVICE_LANE},
-        {OP_SPIN, TG_DEVICE_LANE},   {OP_HOLD, TG_DEVICE_WARP}};
+        {OP_SPIN, TG_DEVICE_LANE},   {OP_HOLD, TG_DEVICE_WARP},        {OP_INNER_SUBMIT, TG_DEVICE_LANE}};
     struct tg_engine *e = test_open(o);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         CHECK_EQ(tg_engine_register_device(e, ops[i].opcode, ops[i].shape), 0);

@@ -3,6 +3,7 @@
  * counted and waited for like others. Which one is next is in test_device_submit_rules.c. Skips (77) without
  * a device; TG_TEST_BACKEND names it. */
 #include "device_submit.h"
+#include "ring/slot.h"
 
 /* ---- E1: each runs once ---------------------------------------------------------------------------------
  */
@@ -27,8 +28,8 @@ static void e1_a_chain_runs_to_its_end(void)
     test_close(e);
 }
 
-/* So many chains that their items and successors do not fit: the queue is full again and again, and a place is
- * written as soon as the item that was there is out. */
+/* So many chains that their items and successors do not fit: the queue is full again and again, and a place
+ * is written as soon as the item that was there is out. */
 static void e1_chains_that_fill_their_queue_go_on(void)
 {
     enum { CHAINS = 120 };
@@ -263,10 +264,87 @@ static void e5_a_fence_does_not_wait_for_them(void)
     test_close(e);
 }
 
-int main(void)
+/* An operation of a packed slot publishes; what it has published is none of the slot's. */
+static void operations_of_packed_slots_publish(void)
 {
-    if (!test_backend())
-        SKIP("TG_TEST_BACKEND names no device");
+    struct tg_engine *e = open_plain();
+    const uint32_t first[2] = {20, 70}, second[2] = {7, 71};
+    const struct tg_packed_op ops[2] = {{OP_INNER_SUBMIT, first, 2}, {OP_INNER_SUBMIT, second, 2}};
+    uint32_t args[TG_ARGS_PER_SLOT];
+    CHECK_EQ(tg_packed_encode(ops, 2, args), 0);
+    for (uint32_t i = 0; i < 10; i++)
+        host_submits(e, i, i % 5, TG_OP_PACKED_SLOT, args, TG_ARGS_PER_SLOT);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+    struct tg_engine_stats s = stats_of(e);
+    CHECK(observable(e, 70) == 200 && observable(e, 71) == 70);
+    CHECK(s.device_submitted == 270 && s.done == 280 && s.faults == 0);
+    test_close(e);
+}
+
+/* Built-in opcodes do what they do elsewhere, on observable words alone (E6), also in an engine where others
+ * may steer; the host sees all words that they wrote (E7). */
+static void e6_built_in_opcodes_reach_observable_words(void)
+{
+    struct tg_engine_options o = options(100);
+    o.flags |= TG_ENGINE_UNRESTRICTED;
+    for (int restricted = 0; restricted < 2; restricted++) {
+        struct tg_engine *e = open_with(&o);
+        for (uint32_t i = 0; i < 16; i++)
+            CHECK_EQ(tg_engine_observable_store(e, 80 + i, 1000 + i), 0);
+        /* a5, a6, and TEST_ARGUMENT(2), which is too much to copy */
+        const uint32_t store[7] = {1, TG_OP_STORE_U32, 2, 1, 30, 41, OBS + 100},
+                       load[7] = {2, TG_OP_LOAD_U32, 2, 1, 30, OBS + 83, 101},
+                       steer[7] = {3, TG_OP_STORE_U32, 2, 1, 30, 0, TG_CONTROL_TENANT_MASKS},
+                       copy[7] = {3, TG_OP_MEMCPY, 3, 1, 30, OBS + 80, OBS + 110};
+        host_submits(e, 1, 2, OP_SUBMIT, store, 7);
+        host_submits(e, 1, 2, OP_SUBMIT, load, 7);
+        host_submits(e, 1, 2, OP_FAN, (uint32_t[]){0, TG_OP_ATOMIC_ADD, 30, 104, 2, OBS + 102}, 6);
+        CHECK_EQ(settled(e).faults, 0);
+        CHECK(observable(e, 100) == 41 && observable(e, 101) == 1003 && observable(e, 102) == 60);
+        host_submits(e, 1, 2, OP_SUBMIT, steer, 7);
+        CHECK_EQ(settled(e).faults, 1);
+        CHECK_EQ(test_word(e, TG_CONTROL_EXTENSION_BASE + 2), TG_FAULT_CONTROL_DENIED);
+        CHECK(test_word(e, TG_CONTROL_TENANT_MASKS) != 0);
+        host_submits(e, 1, 2, OP_SUBMIT, copy, 7);
+        CHECK_EQ(settled(e).faults, 2);
+        test_close(e);
+        o.flags &= ~(uint32_t)TG_ENGINE_UNRESTRICTED;
+    }
+}
+
+/* What publishes may come from a foreign host; what it published works on that host's control buffer. */
+static void items_of_a_foreign_host_publish(void)
+{
+    static _Alignas(64) struct tg_slot ring[100];
+    static uint32_t control[TG_CONTROL_MIN_WORDS + 256];
+    struct tg_engine_options o = options(0);
+    const uint32_t args[7] = {1, OP_ADD, 2, 50, 30, 31, 2};
+    size_t bytes;
+    CHECK_EQ(tg_encode_empty_ring(100, ring, sizeof(ring), &bytes), 0);
+    CHECK_EQ(tg_encode_control(false, 29, 256, control, sizeof(control), &bytes), 0);
+    o.ring = ring;
+    o.ring_bytes = sizeof(ring);
+    o.control = control;
+    o.control_bytes = sizeof(control);
+    o.foreign_slots[2] = 10;
+    struct tg_engine *e = open_with(&o);
+    for (uint32_t i = 0; i < 10; i++) {
+        tg_slot_write_payload(&ring[50 + i], OP_SUBMIT, i, 2, args, 7);
+        tg_slot_publish(&ring[50 + i]);
+    }
+    for (uint64_t end = tg_clock_mono_ns() + LIMIT; tg_load_acquire_u32(&control[OBS + 31]) != 1000;) {
+        CHECK(tg_clock_mono_ns() < end);
+        usleep(1000);
+    }
+    for (uint32_t i = 0; i < 10; i++)
+        CHECK_EQ(tg_slot_status(&ring[50 + i]), TG_SLOT_DONE);
+    CHECK_EQ(control[OBS + 30], 500);
+    test_close(e);
+    CHECK_EQ(control[TG_CONTROL_DONE_COUNT], 510);
+}
+
+static void all(void)
+{
     RUN(e1_a_chain_runs_to_its_end);
     RUN(e1_chains_that_fill_their_queue_go_on);
     RUN(e1_every_node_of_a_tree_runs_once);
@@ -278,5 +356,18 @@ int main(void)
     RUN(e6_a_fault_is_counted_and_told);
     RUN(a_requeued_item_runs_again);
     RUN(e5_a_fence_does_not_wait_for_them);
+    RUN(operations_of_packed_slots_publish);
+    RUN(e6_built_in_opcodes_reach_observable_words);
+    RUN(items_of_a_foreign_host_publish);
+}
+
+int main(void)
+{
+    if (!test_backend())
+        SKIP("TG_TEST_BACKEND names no device");
+    all();
+    fprintf(stderr, "the same, with a limit for bodies:\n");
+    test_body_limit_ms = 120000;
+    all();
     return 0;
 }

@@ -337,6 +337,23 @@ static void e8_drain_hands_back_what_may_not_run(void)
     test_close(e);
 }
 
+/* One that runs is waited for, at most so long; the drain goes on when it is asked again. */
+static void e8_drain_waits_for_one_that_runs(void)
+{
+    struct tg_engine *e = open_recording(0);
+    const uint32_t hold[7] = {1, OP_HOLD, 2, 1, REPORT, STOP, TG_OP_NOP};
+    struct tg_drain_report r;
+    uint64_t end = tg_clock_mono_ns() + LIMIT;
+    host_submits(e, 1, 2, OP_SUBMIT, hold, 7);
+    while (now_of(e, STOP + 1) == 0)
+        CHECK(tg_clock_mono_ns() < end);
+    CHECK_EQ(tg_engine_drain(e, SECOND / 20, &r), -ETIMEDOUT);
+    CHECK_EQ(tg_engine_observable_store(e, STOP, 1), 0);
+    CHECK_EQ(tg_engine_drain(e, LIMIT, &r), 0);
+    CHECK(r.done == 2 && r.faults == 0 && r.handed_back == 0);
+    test_close(e);
+}
+
 /* An item of an item that does not return ends the engine like any other. */
 static void one_past_the_limit_ends_the_engine(void)
 {
@@ -370,6 +387,7 @@ int main(void)
     RUN(e1_a_storm_of_both_kinds_loses_nothing);
     RUN(e8_drain_finishes_what_they_publish);
     RUN(e8_drain_hands_back_what_may_not_run);
+    RUN(e8_drain_waits_for_one_that_runs);
     RUN(one_past_the_limit_ends_the_engine);
     return 0;
 }

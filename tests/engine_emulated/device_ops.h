@@ -25,11 +25,13 @@
 #define OP_DEVICE_SUBMIT 0x110u      /* see test_submit; by a lane, */
 #define OP_DEVICE_SUBMIT_WARP 0x111u /* by each lane of a warp, */
 #define OP_DEVICE_SUBMIT_ODD 0x112u  /* by every second one */
-#define OP_DEVICE_FAN 0x113u         /* see test_fan */
-#define OP_DEVICE_CHAIN 0x114u       /* see test_chain */
-#define OP_DEVICE_TREE 0x115u        /* see test_tree */
-#define OP_DEVICE_RECORD 0x116u      /* see test_record; a whole warp */
-#define OP_DEVICE_ARGS 0x117u        /* see test_args */
+#define OP_DEVICE_INNER_SUBMIT                                                                               \
+    0x22u                       /* publishes a0 times 1 to observable a1 += 1: an operation of packed slots */
+#define OP_DEVICE_FAN 0x113u    /* see test_fan */
+#define OP_DEVICE_CHAIN 0x114u  /* see test_chain */
+#define OP_DEVICE_TREE 0x115u   /* see test_tree */
+#define OP_DEVICE_RECORD 0x116u /* see test_record; a whole warp */
+#define OP_DEVICE_ARGS 0x117u   /* see test_args */
 #define OP_DEVICE_RECORD_LANE 0x119u
 #define OP_DEVICE_FLOOD 0x11Au        /* see test_flood */
 #define OP_DEVICE_HOLD 0x11Bu         /* see test_hold */
@@ -59,6 +61,15 @@ TG_DEVICE int test_submit(struct tg_device_op *op)
     return there ? TG_OP_FINISHED : -14;
 }
 
+TG_DEVICE int test_inner_submit(struct tg_device_op *op)
+{
+    const uint32_t args[2] = {op->args[1], 1};
+    int r = 0;
+    for (uint32_t i = 0; i < op->args[0] && r == 0; i++)
+        r = tg_device_submit(op, (op->priority + i) % TG_PRIORITY_LEVELS, OP_DEVICE_ADD, args, 2);
+    return r;
+}
+
 /* Publishes a2 items of opcode a1 at level a0, with a4 and a5. Where there is no room it goes behind what
  * waits and goes on then: observable a3 says how many are out, a3 + 1 counts how often. Any other error
  * faults it. */
@@ -81,8 +92,8 @@ TG_DEVICE int test_fan(struct tg_device_op *op)
     return TG_OP_FINISHED;
 }
 
-/* Publishes itself with a0 - 1, a2 levels further, until a0 is 0; observable a1 counts. Where there is no room
- * it goes behind what waits and tries again. */
+/* Publishes itself with a0 - 1, a2 levels further, until a0 is 0; observable a1 counts. Where there is no
+ * room it goes behind what waits and tries again. */
 TG_DEVICE int test_chain(struct tg_device_op *op)
 {
     const uint32_t args[3] = {op->args[0] - 1, op->args[1], op->args[2]};
@@ -238,6 +249,8 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
     case OP_DEVICE_SUBMIT_WARP:
     case OP_DEVICE_SUBMIT_BLOCK:
         return test_submit(op);
+    case OP_DEVICE_INNER_SUBMIT:
+        return test_inner_submit(op);
     case OP_DEVICE_FAN:
         return test_fan(op);
     case OP_DEVICE_CHAIN:
