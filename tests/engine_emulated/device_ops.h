@@ -136,7 +136,8 @@ TG_DEVICE int test_tree(struct tg_device_op *op)
 }
 
 /* Takes the next number from observable a0 and, while that is below a2, writes who it is at observable a1 +
- * number: level << 16 | tenant << 8. With a3 it then publishes itself again. By a lane, or a whole warp. */
+ * number: level << 16 | tenant << 8 | a4. With a3 it then publishes itself again. By a lane, or a whole warp.
+ */
 TG_DEVICE int test_record(struct tg_device_op *op, bool warp)
 {
     uint32_t number = 0;
@@ -149,9 +150,9 @@ TG_DEVICE int test_record(struct tg_device_op *op, bool warp)
         number = tg_warp_shfl(number, 0);
     if (number >= op->args[2])
         return TG_OP_FINISHED;
-    if (!tg_device_store(op, op->args[1] + number, op->priority << 16 | op->tenant << 8))
+    if (!tg_device_store(op, op->args[1] + number, op->priority << 16 | op->tenant << 8 | op->args[4]))
         return -14;
-    return first && op->args[3] ? tg_device_submit(op, op->priority, op->opcode, op->args, 4)
+    return first && op->args[3] ? tg_device_submit(op, op->priority, op->opcode, op->args, 5)
                                 : TG_OP_FINISHED;
 }
 
@@ -166,8 +167,8 @@ TG_DEVICE int test_flood(struct tg_device_op *op)
     return tg_device_submit(op, (op->priority + op->args[1]) % TG_PRIORITY_LEVELS, op->opcode, op->args, 2);
 }
 
-/* Publishes a2 items of opcode a1 at each level, with a3, a4 and a5, counts itself in observable a0 + 1, and
- * holds its worker until observable a0 is not 0. A whole warp. */
+/* Publishes a2 items of opcode a1 at each level, with a3, a4, a5, 0 and its number, counts itself in
+ * observable a0 + 1, and holds its worker until observable a0 is not 0. A whole warp. */
 TG_DEVICE int test_hold(struct tg_device_op *op)
 {
     const uint32_t level[TG_PRIORITY_LEVELS] = {3, 0, 4, 1, 2};
@@ -175,7 +176,8 @@ TG_DEVICE int test_hold(struct tg_device_op *op)
     if (op->lane != 0)
         return TG_OP_FINISHED;
     for (uint32_t i = 0; i < TG_PRIORITY_LEVELS * op->args[2]; i++) {
-        int r = tg_device_submit(op, level[i % TG_PRIORITY_LEVELS], op->args[1], &op->args[3], 3);
+        const uint32_t args[5] = {op->args[3], op->args[4], op->args[5], 0, i};
+        int r = tg_device_submit(op, level[i % TG_PRIORITY_LEVELS], op->args[1], args, 5);
         if (r)
             return r;
     }
