@@ -4,7 +4,7 @@
  *
  * The decisions are those of levels.h and tenants.h, one after the other. Where nothing of the host waits and
  * nothing else may come between, many of them are taken in one step, which leaves what so many single
- * decisions would have left (tests/engine/test_born_plan):
+ * decisions would have left (tests/engine_emulated/test_born_plan):
  *   - of a level that waits alone: its tenants' turns, whole rounds of them at a time (tg_plan_level);
  *   - of several levels: the turns of the levels until their state is what it was, as often as there are
  *     items and workers for all of it (tg_plan_cycle).
@@ -232,6 +232,11 @@ TG_DEVICE uint32_t tg_plan_cycle(struct tg_warp w, struct tg_plan *plan, uint32_
         claims += tg_plan_level(w, plan, level, tg_warp_shfl(o->shape, level),
                                 tg_warp_shfl(o->waiting, level), cycles * tg_warp_shfl(mine, level));
     }
+    /* One that has nothing left is not overtaken, also by those that were counted behind its last claim. */
+    bool gone =
+        w.lane < TG_PRIORITY_LEVELS &&
+        ((s->born_ready[TG_BORN_LANE][w.lane] | s->born_ready[TG_BORN_WARP][w.lane]) & s->allowed) == 0;
+    levels &= ~(tg_levels_spread(tg_warp_ballot(gone)) * 0xFFu);
     if (w.lane == 0)
         s->levels = levels;
     tg_warp_sync();
