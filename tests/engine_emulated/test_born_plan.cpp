@@ -146,7 +146,7 @@ void check_grants(const struct tg_shared *before, struct tg_shared *expect, uint
         uint32_t value = v[0] >> TG_LINE_VALUE_SHIFT;
         uint32_t ring = value & ((1u << TG_GRANT_COUNT_SHIFT) - 1u), n = value >> TG_GRANT_COUNT_SHIFT;
         CHECK(ring < TG_BORN_RINGS);
-        CHECK(n >= 1 && n <= (ring % TG_BORN_SHAPES == TG_BORN_LANE ? TG_LANES : 1u));
+        CHECK(n >= 1 && n <= (TG_BORN_SHAPE(ring) == TG_BORN_LANE ? TG_LANES : 1u));
         for (uint32_t i = 0; i < n; i++) {
             uint32_t at = v[1] + i - before->born_head[ring];
             CHECK(at < given[ring].size());
