@@ -237,6 +237,7 @@ int tg_device_open(struct tg_engine *e, const struct tg_engine_options *o, const
     memset(d, 0, sizeof(*d));
     pthread_mutex_init(&d->command_lock, NULL);
     pthread_mutex_init(&d->callers_lock, NULL);
+    pthread_mutex_init(&d->end_lock, NULL);
     d->link = link;
     e->device = d;
     r = link->open(o, &d->state, &why);
@@ -297,6 +298,7 @@ void tg_device_free(struct tg_engine *e)
         d->link->close(d->state);
     pthread_mutex_destroy(&d->command_lock);
     pthread_mutex_destroy(&d->callers_lock);
+    pthread_mutex_destroy(&d->end_lock);
     free(d);
     e->device = NULL;
 }
@@ -339,12 +341,12 @@ bool tg_device_check(struct tg_engine *e)
     uint32_t left = tg_load_acquire_u32(&d->params.answers->left); /* A3 */
     if (left == 1 + TG_LEFT_DRAINED || (left == 0 && d->link->look(d->state) > 0))
         return false;
-    pthread_mutex_lock(&d->callers_lock);
+    pthread_mutex_lock(&d->end_lock);
     if (!d->dead) {
         tg_store_seqcst_u32(&e->accepting, 0); /* G1 */
         end_outstanding(e);
         tg_store_release_u32(&d->dead, 1); /* A4 release: pairs with the acquires of DEAD */
     }
-    pthread_mutex_unlock(&d->callers_lock);
+    pthread_mutex_unlock(&d->end_lock);
     return true;
 }

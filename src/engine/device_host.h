@@ -58,6 +58,7 @@ struct tg_device {
     struct tg_index free[TG_PRIORITY_LEVELS], calls, io; /* filled by the device, emptied here */
     pthread_mutex_t command_lock;                        /* positions of the command ring, in order */
     pthread_mutex_t callers_lock; /* starting the threads; folding in of samples and counters */
+    pthread_mutex_t end_lock; /* what is left of a device that is gone; taken last, also under the others */
     uint64_t samples_read[TG_PRIORITY_LEVELS];
     uint64_t late_handed_back;         /* published too late for the drain */
     struct tg_device_foreign *foreign; /* buffers of the caller; NULL: none */

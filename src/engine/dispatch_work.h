@@ -46,6 +46,8 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
         if (tg_warp_ballot(!same))
             op->word[0] = TG_ALL_WORDS;
     }
+    if (whole && !block && tg_warp_ballot(op->published != 0)) /* a block's end is looked into anyway */
+        op->published = 1;
     if (whole && op->lane != 0)
         return TG_FINISHED_ONE;
     uint32_t result = (uint32_t)(r == TG_OP_FINISHED      ? TG_WORKED_TOLD

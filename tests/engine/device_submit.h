@@ -27,6 +27,7 @@
 #define OP_RECORD_LANE 0x119u
 #define OP_FLOOD 0x11Au
 #define OP_HOLD 0x11Bu
+#define OP_SUBMIT_ONE 0x11Cu
 #define OP_SPIN 0x100u
 #define OP_HANDLER 0x120u
 
@@ -60,14 +61,17 @@ static inline struct tg_engine *open_with(const struct tg_engine_options *o)
     static const struct {
         uint32_t opcode;
         enum tg_device_shape shape;
-    } ops[] = {
-        {OP_ADD, TG_DEVICE_LANE},    {OP_FAIL, TG_DEVICE_LANE},        {OP_AGAIN, TG_DEVICE_LANE},
-        {OP_WARP, TG_DEVICE_WARP},   {OP_BLOCK, TG_DEVICE_BLOCK},      {OP_UNTIL, TG_DEVICE_WARP},
-        {OP_SUBMIT, TG_DEVICE_LANE}, {OP_SUBMIT_WARP, TG_DEVICE_WARP}, {OP_SUBMIT_ODD, TG_DEVICE_WARP},
-        {OP_FAN, TG_DEVICE_LANE},    {OP_CHAIN, TG_DEVICE_LANE},       {OP_TREE, TG_DEVICE_LANE},
-        {OP_RECORD, TG_DEVICE_WARP}, {OP_ARGS, TG_DEVICE_LANE},        {OP_SUBMIT_BLOCK, TG_DEVICE_BLOCK},
-        {OP_NONE, TG_DEVICE_LANE},   {OP_RECORD_LANE, TG_DEVICE_LANE}, {OP_FLOOD, TG_DEVICE_LANE},
-        {OP_SPIN, TG_DEVICE_LANE},   {OP_HOLD, TG_DEVICE_WARP},        {OP_INNER_SUBMIT, TG_DEVICE_LANE}};
+    } ops[] = {{OP_ADD, TG_DEVICE_LANE},           {OP_FAIL, TG_DEVICE_LANE},
+               {OP_AGAIN, TG_DEVICE_LANE},         {OP_WARP, TG_DEVICE_WARP},
+               {OP_BLOCK, TG_DEVICE_BLOCK},        {OP_UNTIL, TG_DEVICE_WARP},
+               {OP_SUBMIT, TG_DEVICE_LANE},        {OP_SUBMIT_WARP, TG_DEVICE_WARP},
+               {OP_SUBMIT_ODD, TG_DEVICE_WARP},    {OP_FAN, TG_DEVICE_LANE},
+               {OP_CHAIN, TG_DEVICE_LANE},         {OP_TREE, TG_DEVICE_LANE},
+               {OP_RECORD, TG_DEVICE_WARP},        {OP_ARGS, TG_DEVICE_LANE},
+               {OP_SUBMIT_BLOCK, TG_DEVICE_BLOCK}, {OP_NONE, TG_DEVICE_LANE},
+               {OP_RECORD_LANE, TG_DEVICE_LANE},   {OP_FLOOD, TG_DEVICE_LANE},
+               {OP_SPIN, TG_DEVICE_LANE},          {OP_HOLD, TG_DEVICE_WARP},
+               {OP_SUBMIT_ONE, TG_DEVICE_WARP},    {OP_INNER_SUBMIT, TG_DEVICE_LANE}};
     struct tg_engine *e = test_open(o);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         CHECK_EQ(tg_engine_register_device(e, ops[i].opcode, ops[i].shape), 0);

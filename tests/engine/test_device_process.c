@@ -223,6 +223,22 @@ static void after_the_child_was_killed_the_next_engine_opens(void)
     test_close(e);
 }
 
+/* Who asks a device that has just died, and is the first to notice, gets an answer. */
+static void what_asks_a_dead_device_comes_back(void)
+{
+    struct tg_engine_options o = options(64);
+    static struct tg_engine_stats s;
+    struct tg_engine *e = open_with(&o);
+    works(e);
+    CHECK_EQ(kill(child_of(getpid()), SIGKILL), 0);
+    alarm(100);
+    tg_engine_stats(e, &s);
+    alarm(0);
+    CHECK_EQ(s.done, 14);
+    CHECK_EQ(tg_engine_submit(e, 0, 2, TG_OP_NOP, NULL, 0, NULL), -ESHUTDOWN);
+    test_close(e);
+}
+
 /* A wild store. CUDA keeps that error for the process; in the emulator all of the device stops. */
 static void after_a_fault_of_the_device_the_next_engine_opens(void)
 {
@@ -425,6 +441,7 @@ int main(int argc, char **argv)
         SKIP("TG_TEST_BACKEND names no device");
     RUN(items_run_as_within_this_process);
     RUN(after_the_child_was_killed_the_next_engine_opens);
+    RUN(what_asks_a_dead_device_comes_back);
     RUN(after_a_fault_of_the_device_the_next_engine_opens);
     RUN(after_a_body_without_end_the_next_engine_opens);
     RUN(two_engines_of_a_process_share_a_device);

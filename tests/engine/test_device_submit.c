@@ -218,6 +218,20 @@ static void shapes_publish_and_are_published(void)
     test_close(e);
 }
 
+/* The only sign of an item may be the item, of whatever lane. */
+static void e1_what_any_lane_publishes_is_found(void)
+{
+    struct tg_engine *e = open_plain();
+    const uint32_t n = test_emulated() ? 400 : 5000;
+    for (uint32_t i = 0; i < n; i++) {
+        host_submits(e, i % 3, i % 5, OP_SUBMIT_ONE, (uint32_t[]){i % 32, 90}, 2);
+        CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
+        CHECK_EQ(observable(e, 90), i + 1);
+    }
+    CHECK_EQ(settled(e).device_submitted, n);
+    test_close(e);
+}
+
 /* E6: it faults alone, and the host is told. */
 static void e6_a_fault_is_counted_and_told(void)
 {
@@ -354,6 +368,7 @@ static void all(void)
     RUN(arguments_arrive_as_they_were_sent);
     RUN(what_cannot_be_published_is_refused);
     RUN(shapes_publish_and_are_published);
+    RUN(e1_what_any_lane_publishes_is_found);
     RUN(e6_a_fault_is_counted_and_told);
     RUN(a_requeued_item_runs_again);
     RUN(e5_a_fence_does_not_wait_for_them);

@@ -271,6 +271,27 @@ static void a_flood_of_the_host_lets_such_items_through(void)
     test_close(e);
 }
 
+/* What an item has published does not wait for the item's own end, also where nothing else goes on. */
+static void e2_they_run_beside_what_published_them(void)
+{
+    struct tg_engine *e = open_recording(0);
+    for (uint32_t i = 0; i < 20; i++) {
+        const uint64_t end = tg_clock_mono_ns() + LIMIT;
+        host_submits(e, i, i % 5, OP_HOLD, (uint32_t[]){STOP, i % 2 ? OP_WARP : OP_ADD, 3, ADDED + 1, 1, 0},
+                     6);
+        while (observable(e, ADDED + 1) != (i % 2 ? 15 * 32 : 15)) {
+            CHECK(tg_clock_mono_ns() < end);
+            usleep(1000);
+        }
+        CHECK_EQ(tg_engine_observable_store(e, STOP, 1), 0);
+        settled(e);
+        CHECK_EQ(tg_engine_observable_store(e, STOP, 0), 0);
+        CHECK_EQ(tg_engine_observable_store(e, ADDED + 1, 0), 0);
+        usleep(5000); /* idle: what comes next comes alone */
+    }
+    test_close(e);
+}
+
 /* Everything at once: both kinds at all levels, tenants that are switched off and on, short queues. */
 static void e1_a_storm_of_both_kinds_loses_nothing(void)
 {
@@ -394,6 +415,7 @@ int main(void)
     if (!test_backend())
         SKIP("TG_TEST_BACKEND names no device");
     RUN(e2_the_most_urgent_is_next_and_the_first_of_a_level);
+    RUN(e2_they_run_beside_what_published_them);
     RUN(e3_floods_of_such_items_starve_nobody);
     RUN(e4_tenants_share_evenly);
     RUN(e4_quota_is_counted_down_at_the_claim);
