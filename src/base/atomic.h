@@ -155,6 +155,17 @@ TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
                  : "l"(p)
                  : "memory");
 }
+/* Only where asked for, else zeros: without a branch, so that loads that follow are not waited for by those
+ * before. */
+TG_HD static inline void tg_sys_load_quarter_if(bool asked, const uint32_t *p, uint32_t v[4])
+{
+    v[0] = v[1] = v[2] = v[3] = 0;
+    asm volatile("{ .reg .pred asked; setp.ne.u32 asked, %5, 0;\n"
+                 "@asked ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+                 : "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3])
+                 : "l"(p), "r"((uint32_t)asked)
+                 : "memory");
+}
 /* The same between warps of the device. */
 TG_HD static inline void tg_load_quarter(const uint32_t *p, uint32_t v[4])
 {
@@ -416,6 +427,13 @@ TG_HD static inline void tg_sys_load_quarter(const uint32_t *p, uint32_t v[4])
     for (int i = 1; i < 4; i++)
         v[i] = tg_load_relaxed_u32(p + i);
 }
+TG_HD static inline void tg_sys_load_quarter_if(bool asked, const uint32_t *p, uint32_t v[4])
+{
+    for (int i = 0; i < 4; i++)
+        v[i] = 0;
+    if (asked)
+        tg_sys_load_quarter(p, v);
+}
 TG_HD static inline void tg_load_quarter(const uint32_t *p, uint32_t v[4])
 {
     tg_sys_load_quarter(p, v);
@@ -439,6 +457,16 @@ static inline void tg_prefetch_write(const void *p)
     __asm__ volatile("prefetchw %0" ::"m"(*(const char *)p));
 #else
     __builtin_prefetch(p, 1);
+#endif
+}
+
+/* Likewise, this line will be read. */
+static inline void tg_prefetch_read(const void *p)
+{
+#if defined(__CUDA_ARCH__)
+    (void)p;
+#else
+    __builtin_prefetch(p, 0);
 #endif
 }
 

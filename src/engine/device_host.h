@@ -86,11 +86,11 @@ int tg_device_bodies_register(struct tg_engine *e, struct tg_kernel *kernel);
 
 /* ---- device_item.c ---- */
 bool tg_device_take(struct tg_engine *e, uint32_t level, uint32_t n, uint32_t *slots);
-/* Publishes n items of slots that were taken, as one run of the level. fence: their batch's, or TG_NO_SLOT.
- */
+/* Publishes n items in the first n of the slots that were taken, as one run of the level. fence: their
+ * batch's, or TG_NO_SLOT. */
 void tg_device_publish(struct tg_engine *e, uint32_t tenant, uint32_t level,
-                       const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
-                       struct tg_item *ret_items);
+                       const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t taken,
+                       uint32_t fence, struct tg_item *ret_items);
 /* The same of one item of a foreign host, whose slot is held for it. */
 void tg_device_publish_foreign(struct tg_engine *e, uint32_t slot, const struct tg_slot_payload *payload);
 /* Lets slots that the device has freed go through the host's hands: resize, settle, those who wait. */

@@ -141,14 +141,14 @@ static inline void write_item(struct tg_engine *e, uint32_t level, uint64_t posi
 }
 
 void tg_device_publish(struct tg_engine *e, uint32_t tenant, uint32_t level,
-                       const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
-                       struct tg_item *ret_items)
+                       const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t taken,
+                       uint32_t fence, struct tg_item *ret_items)
 {
     /* N7 relaxed: a position each; the line itself publishes. */
     uint64_t position = tg_add_relaxed_u64(&e->device->ring[level].tail, n);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t slot = slots[i];
-        if (i + SLOTS_AHEAD < n) {
+        if (i + SLOTS_AHEAD < taken) {
             tg_prefetch_write(&e->ring[slots[i + SLOTS_AHEAD]]);
             tg_prefetch_write(&e->side[slots[i + SLOTS_AHEAD]]);
         }

@@ -364,12 +364,18 @@ TG_DEVICE uint32_t tg_room(const struct tg_shared *s, uint32_t cls, uint32_t pas
     return pass_room;
 }
 
+/* STARVATION_COUNTER after k more claims at a level. */
+TG_DEVICE uint32_t tg_urgent_after(uint32_t urgent, uint32_t level, uint32_t k)
+{
+    return level <= TG_PRIORITY_HIGH ? urgent + k : 0;
+}
+
 /* One lane: the books of k claims of a queue. */
 TG_DEVICE void tg_claimed(const struct tg_device_params *p, struct tg_shared *s, uint32_t level,
                           uint32_t tenant, uint32_t k)
 {
     /* C6 relaxed: the ender publishes it. */
-    tg_block_store_relaxed_u32(&s->urgent, level <= TG_PRIORITY_HIGH ? s->urgent + k : 0);
+    tg_block_store_relaxed_u32(&s->urgent, tg_urgent_after(s->urgent, level, k));
     uint32_t quota = s->quota[tenant];
     if (quota != TG_TENANT_QUOTA_UNLIMITED) {
         s->quota[tenant] = quota - k;

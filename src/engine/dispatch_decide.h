@@ -21,14 +21,15 @@
 struct tg_news {
     uint32_t lanes; /* a bit a level, TG_NEWS_... */
     uint32_t count; /* in lane i: how many of the i-th */
+    uint32_t taken; /* in lane i: how many before them */
     bool tell;      /* the scout is to be told what flies */
 };
 
 TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
 {
     const struct tg_shared *s = tg_state();
-    struct tg_news n = {0, 0, false};
-    /* Chosen by the lane without a branch, so that all lanes load at once. */
+    /* A lane's two words are chosen, not branched to: lanes that go different ways go one after the other,
+     * and all of this is waited for in every round. */
     const uint32_t *filed = w.lane < TG_PRIORITY_LEVELS ? &s->filed[w.lane]
                             : w.lane == TG_NEWS_COMMAND ? &s->commands_filed
                             : w.lane == TG_NEWS_BACK    ? &s->back_filed
@@ -38,17 +39,19 @@ TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
                             : w.lane == TG_NEWS_MORE    ? &s->more
                             : w.lane == TG_NEWS_FLIES   ? &s->flights
                                                         : &s->grant;
-    const uint32_t *taken = w.lane < TG_PRIORITY_LEVELS ? &s->taken[w.lane]
-                            : w.lane == TG_NEWS_COMMAND ? &s->commands_taken
-                            : w.lane == TG_NEWS_BACK    ? &s->back_taken
-                            : w.lane == TG_NEWS_HOME    ? &s->home_taken
-                            : w.lane == TG_NEWS_BORN    ? &s->born_seen
-                            : w.lane == TG_NEWS_PASSED  ? &s->pass_taken
-                            : w.lane == TG_NEWS_FLIES   ? &s->flights_told
-                                                        : &s->nothing;
+    const uint32_t *own = w.lane < TG_PRIORITY_LEVELS ? &s->taken[w.lane]
+                          : w.lane == TG_NEWS_COMMAND ? &s->commands_taken
+                          : w.lane == TG_NEWS_BACK    ? &s->back_taken
+                          : w.lane == TG_NEWS_HOME    ? &s->home_taken
+                          : w.lane == TG_NEWS_BORN    ? &s->born_seen
+                          : w.lane == TG_NEWS_PASSED  ? &s->pass_taken
+                          : w.lane == TG_NEWS_FLIES   ? &s->flights_told
+                                                      : &s->nothing;
     /* B2, B6, H2; of what this warp itself writes, and of MORE (B9) and GRANT (asked again before it counts),
-     * relaxed would do. TAKEN: B8, or this warp's own. */
-    n.count = tg_block_load_acquire_u32(filed) - tg_block_load_acquire_u32(taken);
+     * relaxed would do. The other word: B8, or this warp's own. */
+    uint32_t come = tg_block_load_acquire_u32(filed);
+    uint32_t taken = tg_block_load_acquire_u32(own);
+    struct tg_news n = {0, come - taken, taken, false};
     n.lanes = tg_warp_ballot(n.count != 0);
     n.tell = (n.lanes >> TG_NEWS_FLIES & 1u) != 0;
     n.lanes &= (2u << TG_NEWS_BORN) - 1u;
@@ -183,29 +186,52 @@ TG_DEVICE bool tg_may_pass(struct tg_warp w, const struct tg_news *news, uint32_
                            uint32_t others, uint32_t *ret_work)
 {
     const struct tg_shared *s = tg_state();
+    uint32_t allowed = s->allowed; /* all at once: one wait instead of five */
     uint32_t ready =
-        w.lane < TG_PRIORITY_LEVELS ? (s->ready[w.lane] | tg_born_waiting(s, w.lane)) & s->allowed : 0;
+        w.lane < TG_PRIORITY_LEVELS ? (s->ready[w.lane] | tg_born_waiting(s, w.lane)) & allowed : 0;
+    uint32_t own = s->ready[level] | tg_born_waiting(s, level);
+    uint32_t quota = s->quota[tenant];
+    uint64_t state = s->levels;
     uint32_t more = tg_warp_shfl(news->count, TG_NEWS_MORE);
-    *ret_work = tg_warp_ballot(ready != 0) | others | more | 1u << level;
-    return (s->ready[level] | tg_born_waiting(s, level)) == 0 &&
-           tg_levels_choose(s->levels, *ret_work) == level && (s->allowed >> tenant & 1u) &&
-           s->quota[tenant] == TG_TENANT_QUOTA_UNLIMITED && tg_params()->control_floor != 0;
+    uint32_t work = tg_warp_ballot(ready != 0) | others | more | 1u << level;
+    *ret_work = work;
+    bool may = own == 0 && (allowed >> tenant & 1u) != 0 && quota == TG_TENANT_QUOTA_UNLIMITED &&
+               tg_params()->control_floor != 0;
+    return may && (work == 1u << level || tg_levels_choose(state, work) == level);
 }
 
-/* The books of n claims that went a short way. */
-TG_DEVICE void tg_short_books(struct tg_warp w, uint32_t work, uint32_t level, uint32_t tenant, uint32_t n)
+/* The books of n claims that went a short way, of a tenant without a quota: what changes in them. */
+struct tg_books {
+    struct tg_tenant_turn turn;
+    uint64_t levels;
+    uint32_t urgent;
+};
+
+TG_DEVICE struct tg_books tg_short_books(uint32_t work, uint32_t level, uint32_t tenant, uint32_t n)
+{
+    const struct tg_shared *s = tg_state();
+    struct tg_books b = {s->turn[level], s->levels, s->urgent};
+    tg_tenants_choose(&b.turn, 1u << tenant, TG_TENANT_FAIRNESS_THRESHOLD);
+    tg_run_length(work, level, 1u << tenant, n, &b.turn, &b.levels);
+    b.urgent = tg_urgent_after(b.urgent, level, n);
+    return b;
+}
+
+/* One lane, after all have read them. */
+TG_DEVICE void tg_write_books(uint32_t level, const struct tg_books *b)
 {
     struct tg_shared *s = tg_state();
-    struct tg_tenant_turn turn = s->turn[level];
-    uint64_t levels = s->levels;
-    tg_tenants_choose(&turn, 1u << tenant, TG_TENANT_FAIRNESS_THRESHOLD);
-    tg_run_length(work, level, 1u << tenant, n, &turn, &levels);
+    s->turn[level] = b->turn;
+    s->levels = b->levels;
+    tg_block_store_relaxed_u32(&s->urgent, b->urgent); /* C6 */
+}
+
+TG_DEVICE void tg_keep_books(struct tg_warp w, uint32_t work, uint32_t level, uint32_t tenant)
+{
+    struct tg_books b = tg_short_books(work, level, tenant, 1);
     tg_warp_sync();
-    if (w.lane == 0) {
-        s->turn[level] = turn;
-        s->levels = levels;
-        tg_claimed(tg_params(), s, level, tenant, n);
-    }
+    if (w.lane == 0)
+        tg_write_books(level, &b);
     tg_warp_sync();
 }
 
@@ -238,20 +264,21 @@ TG_DEVICE bool tg_express(struct tg_warp w, const struct tg_news *news, uint32_t
     } else {
         return false;
     }
-    tg_short_books(w, work, level, tenant, 1);
+    tg_keep_books(w, work, level, tenant);
     return true;
 }
 
-/* Many for the ender from one tenant, while nobody else waits. Returns how many; *ret_may: the first of them
- * may go this way, as soon as the ender has room. */
+/* Many for the ender from one tenant, while nobody else waits. n: so many are in the inbox, taken: so many
+ * were before, cell: the lane's. Returns how many; *ret_may: the first of them may go this way, as soon as
+ * the ender has room. */
 TG_DEVICE uint32_t tg_straight(struct tg_warp w, const struct tg_news *news, uint32_t level, uint32_t n,
-                               uint32_t room, bool *ret_may)
+                               uint32_t taken, uint64_t cell, uint32_t room, bool *ret_may)
 {
     struct tg_shared *s = tg_state();
     n = n < room ? n : room ? room : n;
     n = n < TG_LANES ? n : TG_LANES;
-    uint64_t cell = w.lane < n ? s->inbox[level][(s->taken[level] + w.lane) & (TG_INBOX - 1u)] : 0;
     uint32_t kept = (uint32_t)(cell >> 32);
+    uint32_t passed = s->passed;
     uint32_t tenant = tg_tenant_of(tg_warp_shfl(kept, 0));
     uint32_t other =
         ~tg_warp_ballot(w.lane < n && tg_tenant_of(kept) == tenant && tg_class_of(kept) == TG_CLASS_INLINE);
@@ -264,40 +291,53 @@ TG_DEVICE uint32_t tg_straight(struct tg_warp w, const struct tg_news *news, uin
         tg_warp_ballot(w.lane < n && (tg_kind_of(kept) != TG_OP_NOP || (kept & TG_KEPT_BATCHED))) == 0;
     if (!nops)
         tg_keep_first(w, level, (uint32_t)cell);
-    tg_pass(w, w.lane < n, ((uint32_t)cell & TG_ENTRY_SLOT) | TG_PASS_FRESH | tg_stamped(kept), kept, nops);
-    tg_short_books(w, work, level, tenant, n);
-    tg_taken_in(w, level, n);
+    struct tg_books books = tg_short_books(work, level, tenant, n);
+    if (w.lane < n)
+        tg_pass_entry(passed + w.lane, ((uint32_t)cell & TG_ENTRY_SLOT) | TG_PASS_FRESH | tg_stamped(kept),
+                      kept);
+    tg_warp_sync();
+    if (w.lane == 0) {
+        tg_passed(passed + n, nops);
+        tg_write_books(level, &books);
+        tg_block_store_behind_u32(&s->taken[level], taken + n); /* B3 */
+    }
+    tg_warp_sync();
     return n;
 }
 
-/* Takes in what the poller found. */
-TG_DEVICE void tg_take_in(struct tg_warp w, const struct tg_news *news)
+/* Takes in what the poller found. True: that was all that there is to do in this round. */
+TG_DEVICE bool tg_take_in(struct tg_warp w, const struct tg_news *news)
 {
     struct tg_shared *s = tg_state();
     uint32_t levels = news->lanes & TG_LEVELS_ALL;
     if (levels == 0)
-        return;
+        return false;
     uint32_t level = tg_levels_first(levels);
     uint32_t count = tg_warp_shfl(news->count, level);
+    uint32_t taken = tg_warp_shfl(news->taken, level);
     uint32_t others = levels & (levels - 1);
     uint32_t room = TG_PASS - tg_warp_shfl(news->count, TG_NEWS_PASSED);
-    uint64_t first = s->inbox[level][s->taken[level] & (TG_INBOX - 1u)];
-    if (count == 1 && ((uint32_t)first & TG_FILED_HERE)) {
+    uint64_t cell = w.lane < count ? s->inbox[level][(taken + w.lane) & (TG_INBOX - 1u)] : 0;
+    uint32_t queued = s->queued;
+    uint32_t low = tg_warp_shfl((uint32_t)cell, 0);
+    if (count == 1 && (low & TG_FILED_HERE)) {
+        uint64_t first = tg_cell(low, tg_warp_shfl((uint32_t)(cell >> 32), 0));
         if (tg_express(w, news, level, others, first, room)) {
             tg_taken_in(w, level, 1);
             levels = others;
         }
-    } else if (others == 0 && s->queued == 0) {
+    } else if (others == 0 && queued == 0) {
         bool may;
-        uint32_t n = tg_straight(w, news, level, count, room, &may);
+        uint32_t n = tg_straight(w, news, level, count, taken, cell, room, &may);
         if (n == count || n == TG_LANES || (may && room < TG_LANES))
-            return; /* the rest is looked at again, or stays until the ender has room */
+            return news->lanes == levels; /* the rest is looked at again, or stays until the ender has room */
         struct tg_news rest = *news;
         rest.count -= n;
         tg_file(w, &rest, levels);
-        return;
+        return false;
     }
     tg_file(w, news, levels);
+    return false;
 }
 
 /* Cancelled items that were still queued: their claim did not happen. The ender is held. */

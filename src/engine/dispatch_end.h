@@ -31,6 +31,9 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp w, bool ordered)
     if (ordered)
         tg_sys_order_stores(); /* N3: after the slots' STATUS, in all lanes */
     tg_warp_sync();
+    uint32_t at = TG_PRIORITY_LEVELS; /* the level whose queue and tail are at hand: mostly all have one */
+    uint64_t tail = 0;
+    struct tg_cells q = {0, 0, 0};
     for (uint32_t i = 0; i < count; i += TG_LANES) {
         bool have = i + w.lane < count;
         uint32_t entry = have ? s->freed[i + w.lane] : TG_PRIORITY_LEVELS << 20;
@@ -38,23 +41,28 @@ TG_DEVICE_CALL void tg_free_flush(struct tg_warp w, bool ordered)
         for (uint32_t rest = tg_warp_ballot(have); rest;) {
             uint32_t of = tg_warp_shfl(level, tg_levels_first(rest));
             uint32_t peers = tg_warp_ballot(level == of);
-            const struct tg_cells *q = &tg_params()->free[of];
-            uint64_t first = s->free_tail[of];
-            uint64_t position = first + tg_rank(w, peers);
+            if (of != at) {
+                if (w.lane == 0 && at != TG_PRIORITY_LEVELS)
+                    s->free_tail[at] = tail;
+                tg_warp_sync();
+                at = of;
+                tail = s->free_tail[of];
+                q = tg_params()->free[of];
+            }
+            uint64_t position = tail + tg_rank(w, peers);
             if (level == of)
                 /* N3 relaxed; pairs with I4 in index.h. The slot itself is handed over by its STATUS. */
-                tg_sys_store_relaxed_u32(&q->cells[position & q->mask],
-                                         (entry & 0xFFFFFu) | tg_cell_lap(position, q->shift));
+                tg_sys_store_relaxed_u32(&q.cells[position & q.mask],
+                                         (entry & 0xFFFFFu) | tg_cell_lap(position, q.shift));
+            tail += tg_bits(peers);
             rest &= ~peers;
-            tg_warp_sync();
-            if (w.lane == 0)
-                s->free_tail[of] = first + tg_bits(peers);
-            tg_warp_sync();
         }
     }
     tg_warp_sync();
-    if (w.lane == 0)
+    if (w.lane == 0) {
+        s->free_tail[at] = tail;
         s->freed_count = 0;
+    }
     tg_warp_sync();
 }
 
@@ -139,9 +147,8 @@ TG_DEVICE_CALL void tg_fence_count(struct tg_warp w, bool batched, uint32_t slot
 }
 
 /* One lane: a latency, at a place of the level's ring. */
-TG_DEVICE void tg_write_sample(uint32_t level, uint64_t at, uint32_t tenant, uint32_t kind, uint32_t slot)
+TG_DEVICE void tg_write_sample(uint32_t level, uint64_t at, uint32_t tenant, uint32_t kind, uint64_t ns)
 {
-    uint64_t ns = tg_device_ns() - tg_params()->stamp[slot];
     ns = ns < TG_SAMPLE_NS ? ns : TG_SAMPLE_NS;
     uint64_t place = (uint64_t)level << TG_SAMPLE_SHIFT | (at & ((1u << TG_SAMPLE_SHIFT) - 1u));
     /* M2 relaxed: one word; there once M3 counts it. */
@@ -159,7 +166,7 @@ TG_DEVICE_CALL void tg_sample(struct tg_warp w, bool sampled, const struct tg_ta
     uint32_t peers = tg_warp_match(level);
     uint64_t at = sampled ? s->samples[level] + tg_rank(w, peers) : 0;
     if (sampled)
-        tg_write_sample(t->level, at, t->tenant, kind, t->slot);
+        tg_write_sample(t->level, at, t->tenant, kind, tg_device_ns() - tg_params()->stamp[t->slot]);
     tg_warp_sync();
     if (sampled && tg_rank(w, peers) == 0)
         s->samples[level] += tg_bits(peers);

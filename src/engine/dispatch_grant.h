@@ -105,14 +105,14 @@ TG_DEVICE bool tg_decide_alone(struct tg_warp w, uint32_t lane, uint32_t slot, u
         if (w.lane == lane) /* S3 relaxed: it has no effects */
             tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
         tg_pass(w, w.lane == lane, slot | TG_PASS_TOLD | TG_PASS_FRESH | tg_stamped(kept), kept, true);
-        tg_short_books(w, 1u << level, level, tg_tenant_of(kept), 1);
+        tg_keep_books(w, 1u << level, level, tg_tenant_of(kept));
         return true;
     }
     uint32_t aside = s->aside;
     if ((cls != TG_CLASS_LANE && cls != TG_CLASS_WARP) || aside == 0)
         return false;
     tg_start_alone(w, aside - 1, level, w.lane - lane, head->word);
-    tg_short_books(w, 1u << level, level, tg_tenant_of(kept), 1);
+    tg_keep_books(w, 1u << level, level, tg_tenant_of(kept));
     if (w.lane == 0) {
         tg_book_alone(slot, tg_with_status(kept, TG_SLOT_CLAIMED));
         s->aside_used = 1;

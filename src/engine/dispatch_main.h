@@ -268,58 +268,74 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp w)
     return n;
 }
 
-/* Many NOPs of one level and tenant: what tg_run_mixed does, without what they do not need. */
-TG_DEVICE void tg_end_nops(struct tg_warp w, uint32_t n, uint32_t slot, uint32_t kept, bool told)
+/* Many NOPs of one level and tenant: what tg_run_mixed does, without what they do not need. stamped: the
+ * lane's latency begins at ns, the low half. */
+TG_DEVICE void tg_end_nops(struct tg_warp w, uint32_t n, uint32_t slot, uint32_t kept, bool told,
+                           bool stamped, uint32_t ns)
 {
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     bool have = w.lane < n;
     if (have && !told) /* S3 relaxed: they have no effects */
         tg_sys_store_relaxed_u32(&p->ring[slot].status, TG_SLOT_DONE);
+    uint32_t freed = s->freed_count; /* the ender's words, all in one wait */
+    uint32_t nops_of = s->nops_of;
+    uint32_t nops = s->nops;
+    uint32_t unposted = s->unposted;
     uint32_t of = tg_warp_shfl(kept, 0) & TG_KEPT_QUEUE;
-    if (s->nops_of != of)
-        tg_count_nops(w);
+    uint32_t level = tg_level_of(of);
     bool sampled = have && (kept & TG_KEPT_SAMPLED);
     uint32_t samples = tg_warp_ballot(sampled);
-    if (samples && !(samples & (samples - 1))) { /* the usual one in 64 */
-        if (sampled) {
-            uint32_t level = tg_level_of(kept);
-            uint64_t place = s->samples[level]++;
-            tg_write_sample(level, place, tg_tenant_of(kept), TG_OP_NOP, slot);
-        }
-    } else if (samples) {
-        struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), TG_CLASS_INLINE, kept, have};
-        tg_sample(w, sampled, &t, TG_OP_NOP);
+    if (nops_of != of) {
+        tg_count_nops(w);
+        nops = 0;
     }
-    tg_free(w, have, slot, tg_with_status(kept, TG_SLOT_DONE));
+    if (freed + TG_LANES > TG_FREED_ROOM) {
+        tg_free_flush(w, false);
+        freed = 0;
+    }
+    if (samples) {
+        uint64_t first = s->samples[level];
+        if (sampled) {
+            uint64_t now = tg_device_ns();
+            tg_write_sample(level, first + tg_rank(w, samples), tg_tenant_of(kept), TG_OP_NOP,
+                            stamped ? (uint32_t)now - ns : now - p->stamp[slot]);
+        }
+        tg_warp_sync();
+        if (w.lane == 0)
+            s->samples[level] = first + tg_bits(samples);
+    }
+    if (have) {
+        s->freed[freed + w.lane] = slot | level << 20;
+        p->kept[slot] = tg_with_status(kept, TG_SLOT_DONE) & ~TG_KEPT_HELD;
+    }
+    freed += n;
     if (w.lane == 0) {
         s->nops_of = of;
-        s->nops += n;
-        s->unposted += n;
+        s->nops = nops + n;
+        s->unposted = unposted + n;
+        s->freed_count = freed;
     }
     tg_warp_sync();
-    if (s->freed_count > p->free_batch)
+    if (freed > p->free_batch)
         tg_free_flush(w, false);
 }
 
-/* Runs and ends what the decider passed, up to 32 of n. */
-TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
+/* Runs and ends what the decider passed, up to 32 of n, from that place on. */
+TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t at, uint32_t n)
 {
     struct tg_shared *s = tg_state();
-    uint32_t at = s->ended;
     n = n < TG_LANES ? n : TG_LANES;
     bool have = w.lane < n;
     uint64_t cell = have ? s->pass[(at + w.lane) & (TG_PASS - 1u)] : 0;
+    uint32_t ns = s->pass_ns[(at + w.lane) & (TG_PASS - 1u)];
     uint32_t slot = (uint32_t)cell & TG_ENTRY_SLOT;
     uint32_t kept = (uint32_t)(cell >> 32);
     bool told = ((uint32_t)cell & TG_PASS_TOLD) != 0;
     bool ordered = ((uint32_t)cell & TG_PASS_ORDERED) != 0;
+    bool stamped = ((uint32_t)cell & TG_PASS_STAMPED) != 0;
     if ((uint32_t)cell & TG_PASS_FRESH)
         tg_bump_relaxed_u64(&tg_params()->generation[slot], 1); /* as the publisher counted: T1 */
-    if ((uint32_t)cell & TG_PASS_STAMPED) { /* by this lane's clock; it alone reads it again */
-        uint64_t now = tg_device_ns();
-        tg_params()->stamp[slot] = now - ((uint32_t)now - s->pass_ns[(at + w.lane) & (TG_PASS - 1u)]);
-    }
     const uint32_t differs = TG_KEPT_STATUS | TG_KEPT_COUNTED | TG_KEPT_SAMPLED;
     uint32_t same = tg_warp_shfl(kept & ~differs, 0);
     bool nop = have && !ordered && (kept & ~differs) == same && tg_kind_of(kept) == TG_OP_NOP &&
@@ -328,8 +344,12 @@ TG_DEVICE void tg_end_passed(struct tg_warp w, uint32_t n)
     if (w.lane == 0)
         tg_block_store_behind_u32(&s->pass_taken, at + n); /* B7 */
     if (tg_bits(nops) == n) {
-        tg_end_nops(w, n, slot, kept, told);
+        tg_end_nops(w, n, slot, kept, told, stamped, ns);
     } else {
+        if (stamped) { /* by this lane's clock; it alone reads it again */
+            uint64_t now = tg_device_ns();
+            tg_params()->stamp[slot] = now - ((uint32_t)now - ns);
+        }
         struct tg_taken t = {slot, tg_level_of(kept), tg_tenant_of(kept), tg_class_of(kept), kept, have};
         tg_run_mixed(w, t, told, ordered);
     }
@@ -356,19 +376,25 @@ TG_DEVICE void tg_ender(uint32_t lane)
     struct tg_shared *s = tg_state();
     struct tg_warp w = {lane, TG_ENDER};
     for (uint32_t looks = 0;;) {
-        uint32_t turn = tg_heard(w, &s->hold);           /* H2 */
-        uint32_t n = tg_heard(w, &s->passed) - s->ended; /* B6 */
-        /* H3 in lane 0, H7 in lane 1, read at once. */
-        bool some = w.lane == 0   ? tg_block_load_relaxed_u32(&s->tasks_given) != s->tasks_ended
-                    : w.lane == 1 ? tg_block_load_relaxed_u32(&s->born_watch) != 0
-                                  : false;
-        uint32_t expects = tg_warp_ballot(some);
+        /* All that it listens to in one wait: H2, B6, H3 and H7 (relaxed: the cells of the finished say
+         * more). */
+        const uint32_t *word = w.lane == 0   ? &s->hold
+                               : w.lane == 1 ? &s->passed
+                               : w.lane == 2 ? &s->tasks_given
+                                             : &s->born_watch;
+        uint32_t heard = tg_block_load_acquire_u32(word);
+        uint32_t at = s->ended;
+        uint32_t tasks_ended = s->tasks_ended;
+        uint32_t turn = tg_warp_shfl(heard, 0);
+        uint32_t n = tg_warp_shfl(heard, 1) - at;
+        uint32_t given = tg_warp_shfl(heard, 2);
+        uint32_t watch = tg_warp_shfl(heard, 3);
         uint32_t collected = 0;
         if (n)
-            tg_end_passed(w, n);
-        if (expects) {
+            tg_end_passed(w, at, n);
+        if (given != tasks_ended || watch) {
             collected = tg_collect(w);
-            if (w.lane == 0 && expects & 2u) /* workers may have counted */
+            if (w.lane == 0 && watch) /* workers may have counted */
                 s->unposted |= 1u;
             tg_warp_sync();
         }
@@ -379,7 +405,9 @@ TG_DEVICE void tg_ender(uint32_t lane)
         tg_warp_sync();
         if (n || collected) {
             looks = 0;
-        } else if (turn & 1u) { /* and nothing was passed before it */
+        } else if (turn & 1u) {
+            if (tg_heard(w, &s->passed) != at) /* B6: what was passed before HOLD was stored comes first */
+                continue;
             tg_stand_still(w, turn);
             if (tg_heard(w, &s->leaving)) /* H2 */
                 return;
@@ -481,15 +509,18 @@ TG_DEVICE void tg_decider(uint32_t lane)
         return;
     }
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
+        uint32_t granted = s->granted; /* waited for with the news */
         struct tg_news news = tg_listen(w);
         uint32_t claimed = 0;
-        if (s->granted && ((news.lanes & ~(1u << TG_NEWS_BACK | 1u << TG_NEWS_HOME)) || s->queued ||
-                           tg_warp_shfl(news.count, TG_NEWS_GRANT) == 0)) {
+        if (granted && ((news.lanes & ~(1u << TG_NEWS_BACK | 1u << TG_NEWS_HOME)) || s->queued ||
+                        tg_warp_shfl(news.count, TG_NEWS_GRANT) == 0)) {
             tg_take_over(w);
             news = tg_listen(w);
         }
-        if (news.lanes) {
-            tg_take_in(w, &news);
+        bool only = tg_take_in(w, &news);
+        if (only) /* many in a row: nothing else to look at */
+            claimed = TG_LANES;
+        else if (news.lanes) {
             if (news.lanes >> TG_NEWS_BACK & 1u)
                 tg_take_back(w, tg_warp_shfl(news.count, TG_NEWS_BACK));
             if (news.lanes >> TG_NEWS_HOME & 1u)
@@ -503,10 +534,10 @@ TG_DEVICE void tg_decider(uint32_t lane)
                 return;
             }
         }
-        bool born = tg_born_any(w);
-        if ((s->queued || born) && s->granted)
+        bool born = !only && tg_born_any(w);
+        if (!only && (s->queued || born) && s->granted)
             tg_take_over(w);
-        if (s->queued) {
+        if (!only && s->queued) {
             struct tg_taken mine;
             claimed = tg_claim(w, &mine, p->control_floor ? tg_pass_room(w) : TG_LANES, &born);
             if (claimed)

@@ -52,23 +52,37 @@ TG_DEVICE uint32_t tg_pass_room(struct tg_warp w)
     return TG_PASS - (s->passed - tg_heard(w, &s->pass_taken)); /* B8 */
 }
 
-/* The caller knows that there is room. alone: the ender needs nothing but the entries, NOPs. */
+/* A lane's entry, at a place that is free. */
+TG_DEVICE void tg_pass_entry(uint32_t at, uint32_t slot, uint32_t kept)
+{
+    struct tg_shared *s = tg_state();
+    uint32_t place = at & (TG_PASS - 1u);
+    s->pass[place] = tg_cell(slot, kept);
+    if (slot & TG_PASS_STAMPED)
+        s->pass_ns[place] = (uint32_t)tg_device_ns();
+}
+
+/* One lane, after all entries up to there were written. alone: the ender needs nothing but them, NOPs. */
+TG_DEVICE void tg_passed(uint32_t at, bool alone)
+{
+    struct tg_shared *s = tg_state();
+    if (alone)
+        tg_block_store_behind_u32(&s->passed, at); /* B5 */
+    else
+        tg_block_store_release_u32(&s->passed, at); /* B5 */
+}
+
+/* The caller knows that there is room. */
 TG_DEVICE void tg_pass(struct tg_warp w, bool gives, uint32_t slot, uint32_t kept, bool alone)
 {
     struct tg_shared *s = tg_state();
     uint32_t lanes = tg_warp_ballot(gives);
     uint32_t at = s->passed;
-    if (gives) {
-        uint32_t place = (at + tg_rank(w, lanes)) & (TG_PASS - 1u);
-        s->pass[place] = tg_cell(slot, kept);
-        if (slot & TG_PASS_STAMPED)
-            s->pass_ns[place] = (uint32_t)tg_device_ns();
-    }
+    if (gives)
+        tg_pass_entry(at + tg_rank(w, lanes), slot, kept);
     tg_warp_sync();
-    if (w.lane == 0 && alone)
-        tg_block_store_behind_u32(&s->passed, at + tg_bits(lanes)); /* B5 */
-    else if (w.lane == 0)
-        tg_block_store_release_u32(&s->passed, at + tg_bits(lanes)); /* B5 */
+    if (w.lane == 0)
+        tg_passed(at + tg_bits(lanes), alone);
     tg_warp_sync();
 }
 

@@ -5,9 +5,16 @@
  *
  * A look reads the next line of every level and of the command ring, and two more of the level that had lines
  * last (warm), with one 512-byte read, and waits for it; a look while some level is hot, that is has lines
- * again and again, also 192 lines of one hot level in turn. One look is under way at a time: with
+ * again and again, also up to 192 lines of one hot level in turn. One look is under way at a time: with
  * three of them each look took 3.2 us on an H200, twice what a read over the bus takes, because short waits
  * of the warp became waits for all that it had under way.
+ *
+ * How many lines of a hot level a look reads (MOST) follows what came. A line that is read while its
+ * publisher is about to write it is taken out of that processor's cache, where it had been fetched to, and
+ * the publisher waits for it again: a poller that reads past the end in each look makes one host thread half
+ * as fast. So after an end it asks for three quarters of what it found, and for two lines more each time it
+ * found all: it stays some looks behind the publisher, and meets the end in 2 to 15 of 100 looks. The rest is
+ * not read at all: lanes that read one line in its place were served one after the other.
  */
 #ifndef TG_ENGINE_DISPATCH_POLL_H
 #define TG_ENGINE_DISPATCH_POLL_H
@@ -16,15 +23,21 @@
 
 #define TG_LOOKS_UNTIL_PAUSE 4096u /* empty ones before the poller pauses between looks */
 #define TG_NO_LEVEL TG_LINE_RINGS
+#define TG_NO_LAP 1u     /* of no line */
+#define TG_RUN_STEP 2u   /* lines: MOST is counted in these */
+#define TG_RUN_LEAST 4u  /* steps */
+#define TG_RUN_START 32u /* when a level becomes hot */
+#define TG_RUN_MOST (TG_LANES * TG_RUN_PARTS / TG_RUN_STEP)
 
 /* A look under way. */
 struct tg_seen {
     struct tg_quarter head, run[TG_RUN_PARTS][TG_PART_LOADS];
     uint32_t at;    /* the position that this lane's HEAD was read at */
-    uint32_t lap;   /* and its lap; 0: it was not read */
+    uint32_t lap;   /* and its lap; TG_NO_LAP: it is not to be looked at */
     uint32_t warm;  /* of lanes 24 .. 31 */
     uint32_t level; /* of RUN; TG_NO_LEVEL: none */
     uint32_t from;  /* its first position */
+    uint32_t most;  /* so many lines of it are there to be looked at */
 };
 
 /* What the poller knows of the rings; masks of levels. */
@@ -35,16 +48,22 @@ struct tg_poll {
     uint32_t more;   /* had lines, and no end was seen */
     uint32_t turn;   /* the level of the last run */
     uint32_t idle;   /* looks without anything */
+    uint64_t most;   /* byte l: steps that a run of level l has */
 };
 
-/* Begins to read this lane's quarter of the line at a position. */
+TG_DEVICE void tg_set_most(struct tg_poll *o, uint32_t level, uint32_t steps)
+{
+    o->most = (o->most & ~(UINT64_C(0xFF) << 8 * level)) | (uint64_t)steps << 8 * level;
+}
+
+/* Begins to read this lane's quarter of the line at a position, if it is asked for. */
 TG_DEVICE struct tg_quarter tg_load_quarter(const struct tg_device_params *p, uint32_t ring,
-                                            uint32_t position, uint32_t quarter)
+                                            uint32_t position, uint32_t quarter, bool asked)
 {
     const struct tg_line *line = &p->lines[ring][position & ((1u << p->line_shift[ring]) - 1u)];
     struct tg_quarter v;
     /* N2: one access; pairs with N1 of device_item.c. */
-    tg_sys_load_quarter(&line->word[4 * quarter], v.word);
+    tg_sys_load_quarter_if(asked, &line->word[4 * quarter], v.word);
     return v;
 }
 
@@ -158,12 +177,11 @@ TG_DEVICE void tg_look(struct tg_warp w, struct tg_poll *o, struct tg_seen *v)
     struct tg_shared *s = tg_state();
     uint32_t group = w.lane >> 2;
     uint32_t ring = group < TG_LINE_RINGS ? group : o->warm;
+    bool reads = ring < TG_LINE_RINGS;
     uint32_t from = 0;
     v->warm = o->warm;
-    v->at = v->lap = 0;
     v->level = TG_NO_LEVEL;
-    v->from = 0;
-    v->head.word[0] = 0;
+    v->from = v->most = 0;
     if (o->hot) { /* B4 relaxed: whether it is worth a look; there will be more room when it comes back */
         bool room = w.lane < TG_PRIORITY_LEVELS &&
                     TG_INBOX - (s->filed[w.lane] - tg_block_load_relaxed_u32(&s->taken[w.lane])) >= TG_LANES;
@@ -172,21 +190,25 @@ TG_DEVICE void tg_look(struct tg_warp w, struct tg_poll *o, struct tg_seen *v)
         if (ready) {
             v->level = o->turn = tg_levels_first(after ? after : ready);
             v->from = from = (uint32_t)s->position[v->level];
+            v->most = (uint32_t)(o->most >> 8 * v->level & 0xFFu) * TG_RUN_STEP;
         }
     }
-    if (ring < TG_LINE_RINGS) {
-        v->at = (uint32_t)s->position[ring] + (group < TG_LINE_RINGS ? 0 : group - TG_LINE_RINGS + 1);
-        v->lap = tg_line_lap(v->at, p->line_shift[ring]);
-        v->head = tg_load_quarter(p, ring, v->at, w.lane & 3u);
-    }
-    if (v->level == TG_NO_LEVEL)
-        return;
-    TG_UNROLL
-    for (uint32_t k = 0; k < TG_RUN_PARTS; k++) {
+    if (v->level != TG_NO_LEVEL) {
         TG_UNROLL
-        for (uint32_t j = 0; j < TG_PART_LOADS; j++)
-            v->run[k][j] = tg_load_quarter(p, v->level, from + TG_LANES * k + 8 * j + group, w.lane & 3u);
+        for (uint32_t k = 0; k < TG_RUN_PARTS; k++) {
+            TG_UNROLL
+            for (uint32_t j = 0; j < TG_PART_LOADS; j++) {
+                uint32_t i = TG_LANES * k + 8 * j + group;
+                v->run[k][j] = tg_load_quarter(p, v->level, from + i, w.lane & 3u, i < v->most);
+            }
+        }
     }
+    /* Last: a compiler copies a register that is needed for long, and the copy waits for the load. What was
+     * read after it would be a second way over the bus. */
+    ring = reads ? ring : 0;
+    v->at = (uint32_t)s->position[ring] + (group < TG_LINE_RINGS ? 0 : group - TG_LINE_RINGS + 1);
+    v->lap = reads ? tg_line_lap(v->at, p->line_shift[ring]) : TG_NO_LAP;
+    v->head = tg_load_quarter(p, ring, v->at, w.lane & 3u, reads);
 }
 
 /* Takes in the lines of a look at the rings' heads. Returns how many. */
@@ -280,8 +302,8 @@ TG_DEVICE uint32_t tg_take_heads(struct tg_warp w, struct tg_poll *o, const stru
     return tg_bits(rings) + extras;
 }
 
-/* Takes in 32 of the lines of a look at many of one level, the first at position FROM; the inbox has room for
- * so many behind FILED. Returns how many; *ret_end: an end was seen. */
+/* Takes in 32 of the lines of a look at many of one level, the first at position FROM; room: for so many
+ * there is room behind FILED, and so many were read. Returns how many; *ret_end: an end was seen. */
 TG_DEVICE uint32_t tg_take_part(struct tg_warp w, uint32_t level, uint32_t from, uint32_t room,
                                 const struct tg_quarter run[TG_PART_LOADS], uint32_t *filed, bool *ret_end)
 {
@@ -296,7 +318,7 @@ TG_DEVICE uint32_t tg_take_part(struct tg_warp w, uint32_t level, uint32_t from,
     uint32_t gaps = ~tg_warp_ballot(ok);
     uint32_t lines = gaps ? tg_levels_first(gaps) : TG_LANES;
     *ret_end = lines < TG_LANES;
-    if (lines > room) {
+    if (lines >= room) {
         lines = room;
         *ret_end = false;
     }
@@ -328,19 +350,28 @@ TG_DEVICE uint32_t tg_take_run(struct tg_warp w, struct tg_poll *o, struct tg_se
         tg_give_over(w);
     uint32_t filed = s->filed[level];
     uint32_t room = TG_INBOX - (filed - tg_heard(w, &s->taken[level])); /* B4 */
+    room = room < v->most ? room : v->most;
     TG_UNROLL
     for (uint32_t k = 0; k < TG_RUN_PARTS; k++)
-        if (lines == TG_LANES * k && !end)
+        if (lines == TG_LANES * k && lines < room && !end)
             lines += tg_take_part(w, level, v->from + lines, room - lines, v->run[k], &filed, &end);
     tg_warp_sync();
     if (w.lane == 0)
         s->position[level] += lines;
     tg_warp_sync();
     o->more = end ? o->more & ~bit : o->more | bit;
+    uint32_t steps = v->most / TG_RUN_STEP;
     if (end && lines == 0) {
         o->hot &= ~bit;
         o->streak &= ~bit;
+        steps = TG_RUN_START;
+    } else if (end) {
+        steps = lines * 3 / 4 / TG_RUN_STEP;
+        steps = steps > TG_RUN_LEAST ? steps : TG_RUN_LEAST;
+    } else if (lines == v->most) {
+        steps = steps < TG_RUN_MOST ? steps + 1 : TG_RUN_MOST;
     }
+    tg_set_most(o, level, steps);
     return lines;
 }
 
@@ -349,7 +380,7 @@ TG_DEVICE void tg_poller(uint32_t lane)
     const struct tg_device_params *p = tg_params();
     struct tg_shared *s = tg_state();
     struct tg_warp w = {lane, TG_POLLER};
-    struct tg_poll o = {TG_NO_LEVEL, 0, 0, 0, 0, 0};
+    struct tg_poll o = {TG_NO_LEVEL, 0, 0, 0, 0, 0, TG_LEVELS_ONES * TG_RUN_START};
     for (uint32_t more = 0;;) {
         struct tg_seen seen;
         if (tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->recall) : 0, 0)) /* H6 */

@@ -39,6 +39,9 @@
 #define TG_CELL_SERVED (1u << 27)  /* a client in another process published it */
 #define TG_CELL_SLOT ((1u << 27) - 1u)
 
+#define TG_CELLS_A_LINE 16u /* of the processor's caches */
+#define TG_CELLS_AHEAD 96u  /* fetched before they are popped, where many are */
+
 struct tg_index {
     /* Producers' line: tail is written by producers only. */
     _Alignas(64) uint64_t tail;
@@ -165,9 +168,12 @@ static inline bool tg_index_pop_many_mc(struct tg_index *q, uint32_t n, uint32_t
     /* I3 again. */
     uint64_t h = tg_load_acquire_u64(&q->head);
     do {
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
+            if ((h + i) % TG_CELLS_A_LINE == 0 && i + TG_CELLS_AHEAD < n)
+                tg_prefetch_read(&q->head_cells[(h + i + TG_CELLS_AHEAD) & q->head_mask]);
             if (!tg_index_look(q, h + i, &ret_values[i]))
                 return false;
+        }
         /* I5 again. */
     } while (!tg_cas_seqcst_u64(&q->head, &h, h + n));
     return true;

@@ -219,7 +219,7 @@ static inline int submit_one(struct tg_engine *e, uint32_t shard, uint32_t tenan
         return r;
     if (e->device) {
         const struct tg_batch_item item = {opcode, args, arg_count};
-        tg_device_publish(e, tenant, level, &item, 1, &slot, TG_NO_SLOT, ret_item);
+        tg_device_publish(e, tenant, level, &item, 1, &slot, 1, TG_NO_SLOT, ret_item);
         return 0;
     }
     struct tg_index *q = tg_queue(e, shard, level, tenant);
@@ -269,20 +269,20 @@ int tg_engine_submit_load_miss(struct tg_engine *e, uint32_t resource, uint32_t 
 
 #define CHUNK 64u
 
-/* Publishes n items whose slots are taken, as one run of positions. */
+/* Publishes n items as one run of positions, in the first n of the slots that are taken. */
 static void publish_run(struct tg_engine *e, uint32_t tenant, uint32_t level,
-                        const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t fence,
-                        struct tg_item *ret_items)
+                        const struct tg_batch_item *items, uint32_t n, const uint32_t *slots, uint32_t taken,
+                        uint32_t fence, struct tg_item *ret_items)
 {
     uint32_t shard = tg_submitter_shard(e);
     struct tg_index *q = tg_queue(e, shard, level, tenant);
     if (e->device) {
-        tg_device_publish(e, tenant, level, items, n, slots, fence, ret_items);
+        tg_device_publish(e, tenant, level, items, n, slots, taken, fence, ret_items);
         return;
     }
     uint64_t position = reserve(e, q, shard, n);
     for (uint32_t i = 0; i < n; i++) {
-        if (i + PREFETCH_AHEAD < n)
+        if (i + PREFETCH_AHEAD < taken)
             tg_prefetch_write(&e->ring[slots[i + PREFETCH_AHEAD]]);
         if (items[i].opcode == TG_OP_BATCH_FENCE)
             tg_store_relaxed_u32(&e->fence_of[slots[i]], 0); /* F1 */
@@ -305,7 +305,7 @@ static void publish_fence(struct tg_engine *e, uint32_t tenant, uint32_t level, 
     struct tg_item ticket = {e->side[slot].generation + 1, slot, 0};
     if (e->device) {
         const struct tg_batch_item item = {TG_OP_BATCH_FENCE, args, 2};
-        tg_device_publish(e, tenant, level, &item, 1, &slot, TG_NO_SLOT, NULL);
+        tg_device_publish(e, tenant, level, &item, 1, &slot, 1, TG_NO_SLOT, NULL);
     } else {
         uint32_t shard = tg_submitter_shard(e);
         struct tg_index *q = tg_queue(e, shard, level, tenant);
@@ -344,7 +344,8 @@ static int with_slots(struct tg_engine *e, uint32_t tenant, uint32_t level, cons
         }
         for (uint32_t i = 0; i < count; i += CHUNK) {
             uint32_t n = count - i < CHUNK ? count - i : CHUNK;
-            publish_run(e, tenant, level, items + i, n, slots + i, fence, ret_items ? ret_items + i : NULL);
+            publish_run(e, tenant, level, items + i, n, slots + i, count - i, fence,
+                        ret_items ? ret_items + i : NULL);
         }
         if (fenced) {
             publish_fence(e, tenant, level, fence, count, tag, ret_fence);
