@@ -86,7 +86,6 @@ struct tg_shared {
                        [TG_PRIORITY_LEVELS]; /* bit t: the ring is not empty, as far as known */
     uint8_t source[TG_DEVICE_QUEUES];        /* enum tg_source of the last claim of a level and tenant */
     uint32_t born_seen;                      /* of BORN_NEWS */
-    uint32_t nothing;                        /* 0 */
     uint32_t flights_told; /* what FLIGHTS was when the scout was told last; or to be told */
     uint32_t born_some;    /* 0: all rings are empty, as far as known */
     uint32_t born_dirty;   /* a worker came home that may have published, and no look was asked for */
@@ -240,28 +239,31 @@ TG_DEVICE void tg_queue(struct tg_warp w, bool have, uint32_t slot, uint32_t kep
     tg_warp_sync();
 }
 
-/* How many claims in a row, most at most, go to this level (the caller has chosen it), and the state after
- * them. work: levels that wait, known or not. As many single decisions of levels.h and tenants.h would give
+/* How many claims in a row, most at most, go to this level (the caller has chosen it). work: levels that
+ * wait, known or not; state: of levels.h, before them. As many single decisions of levels.h would give
  * (tests/engine/test_order.c). */
-TG_DEVICE uint32_t tg_level_run(uint32_t work, uint32_t level, uint32_t most, uint64_t *levels)
+TG_DEVICE uint32_t tg_level_bound(uint32_t work, uint32_t level, uint32_t most, uint64_t state)
 {
-    uint64_t state = *levels;
     uint32_t others = work & ~(1u << level);
-    if (others) {
-        /* The most urgent level goes on until one of the others is overdue; an overdue one has one turn. A
-         * level that is more urgent, but not known, does not end it: the caller chose among the known. */
-        uint32_t oldest = 0;
-        for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
-            uint32_t count = others >> l & 1u ? tg_levels_overtaken(state, l) : 0;
-            oldest = count > oldest ? count : oldest;
-        }
-        bool plain =
-            oldest < TG_STARVATION_THRESHOLD && tg_levels_overtaken(state, level) < TG_STARVATION_THRESHOLD;
-        uint32_t bound = plain ? TG_STARVATION_THRESHOLD - oldest : 1;
-        most = most < bound ? most : bound;
+    if (others == 0)
+        return most;
+    /* The most urgent level goes on until one of the others is overdue; an overdue one has one turn. A level
+     * that is more urgent, but not known, does not end it: the caller chose among the known. */
+    uint32_t oldest = 0;
+    for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
+        uint32_t count = others >> l & 1u ? tg_levels_overtaken(state, l) : 0;
+        oldest = count > oldest ? count : oldest;
     }
-    *levels = tg_levels_claimed(state, work, level) + tg_levels_spread(others) * (most - 1);
-    return most;
+    bool plain =
+        oldest < TG_STARVATION_THRESHOLD && tg_levels_overtaken(state, level) < TG_STARVATION_THRESHOLD;
+    uint32_t bound = plain ? TG_STARVATION_THRESHOLD - oldest : 1;
+    return most < bound ? most : bound;
+}
+
+/* The state after so many of them. */
+TG_DEVICE uint64_t tg_level_after(uint32_t work, uint32_t level, uint32_t run, uint64_t state)
+{
+    return tg_levels_claimed(state, work, level) + tg_levels_spread(work & ~(1u << level)) * (run - 1);
 }
 
 /* Likewise go to this tenant of the level (the caller has chosen it, which turn says already), and both
@@ -269,8 +271,7 @@ TG_DEVICE uint32_t tg_level_run(uint32_t work, uint32_t level, uint32_t most, ui
 TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting, uint32_t most,
                                  struct tg_tenant_turn *turn, uint64_t *levels)
 {
-    uint64_t state = *levels;
-    most = tg_level_run(work, level, most, &state);
+    most = tg_level_bound(work, level, most, *levels);
     uint32_t used = turn->used + (most - 1);
     if (used > TG_TENANT_FAIRNESS_THRESHOLD) {
         if (waiting != 1u << turn->tenant)
@@ -278,7 +279,8 @@ TG_DEVICE uint32_t tg_run_length(uint32_t work, uint32_t level, uint32_t waiting
         used = TG_TENANT_FAIRNESS_THRESHOLD;
     }
     turn->used = used;
-    return tg_level_run(work, level, most, levels);
+    *levels = tg_level_after(work, level, most, *levels);
+    return most;
 }
 
 /* Where the items of a level and tenant wait: in the queue of those that came over the bus, or in the ring of

@@ -208,7 +208,8 @@ TG_DEVICE uint32_t tg_plan_cycle(struct tg_warp w, struct tg_plan *plan, uint32_
     }
     do {
         uint32_t level = tg_levels_choose(levels, work);
-        uint32_t run = tg_level_run(work, level, TG_STARVATION_THRESHOLD, &levels);
+        uint32_t run = tg_level_bound(work, level, TG_STARVATION_THRESHOLD, levels);
+        levels = tg_level_after(work, level, run, levels);
         if (w.lane == level)
             mine += run;
     } while ((levels & TG_LEVELS_COUNTS) != from && ++decisions < TG_CYCLE_DECISIONS);

@@ -218,14 +218,27 @@ TG_DEVICE_CALL void tg_do_word(uint32_t command, uint32_t opcode, const uint32_t
         tg_authority_read(p, tg_state());
 }
 
-/* What the host may know of the items of bodies: before the answer (N5). */
+/* What the host may know of the items of bodies, of all that was published until now: before the answer (N5).
+ */
 TG_DEVICE_CALL void tg_born_publish(struct tg_warp w)
 {
     const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
     if (!p->born)
         return;
-    if (tg_heard(w, &tg_state()->born_news) != tg_state()->born_seen) /* H2 */
-        tg_born_listen(w, tg_heard(w, &tg_state()->born_news) - tg_state()->born_seen);
+    uint32_t ask = s->born_ask + 1;
+    tg_warp_sync();
+    if (w.lane == 0) {
+        tg_block_store_release_u32(&s->born_ask, ask); /* H1 */
+        s->born_dirty = s->flights ? s->born_dirty : 0;
+    }
+    tg_warp_sync();
+    while (tg_heard(w, &s->born_answer) != ask &&
+           !tg_heard(w, &s->leaving)) /* H2: the scout waits for nobody */
+        tg_warp_idle();
+    uint32_t news = tg_heard(w, &s->born_news) - s->born_seen; /* H2 */
+    if (news)
+        tg_born_listen(w, news);
     uint64_t waits = tg_born_left();
     bool settled = tg_born_settled(w);
     if (w.lane == 0) {                                                                   /* M3 relaxed, too */

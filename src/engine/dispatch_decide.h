@@ -28,30 +28,28 @@ struct tg_news {
 TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
 {
     const struct tg_shared *s = tg_state();
+    uint32_t level = w.lane < TG_PRIORITY_LEVELS ? w.lane : 0;
     /* A lane's two words are chosen, not branched to: lanes that go different ways go one after the other,
      * and all of this is waited for in every round. */
-    const uint32_t *filed = w.lane < TG_PRIORITY_LEVELS ? &s->filed[w.lane]
-                            : w.lane == TG_NEWS_COMMAND ? &s->commands_filed
-                            : w.lane == TG_NEWS_BACK    ? &s->back_filed
-                            : w.lane == TG_NEWS_HOME    ? &s->home_filed
-                            : w.lane == TG_NEWS_BORN    ? &s->born_news
-                            : w.lane == TG_NEWS_PASSED  ? &s->passed
-                            : w.lane == TG_NEWS_MORE    ? &s->more
-                            : w.lane == TG_NEWS_FLIES   ? &s->flights
-                                                        : &s->grant;
-    const uint32_t *own = w.lane < TG_PRIORITY_LEVELS ? &s->taken[w.lane]
-                          : w.lane == TG_NEWS_COMMAND ? &s->commands_taken
-                          : w.lane == TG_NEWS_BACK    ? &s->back_taken
-                          : w.lane == TG_NEWS_HOME    ? &s->home_taken
-                          : w.lane == TG_NEWS_BORN    ? &s->born_seen
-                          : w.lane == TG_NEWS_PASSED  ? &s->pass_taken
-                          : w.lane == TG_NEWS_FLIES   ? &s->flights_told
-                                                      : &s->nothing;
-    /* B2, B6, H2; of what this warp itself writes, and of MORE (B9) and GRANT (asked again before it counts),
-     * relaxed would do. The other word: B8, or this warp's own. */
-    uint32_t come = tg_block_load_acquire_u32(filed);
-    uint32_t taken = tg_block_load_acquire_u32(own);
-    struct tg_news n = {0, come - taken, taken, false};
+    const uint32_t *come = &s->filed[level]; /* B2 */
+    const uint32_t *own = &s->taken[level];
+    come = w.lane == TG_NEWS_COMMAND ? &s->commands_filed : come; /* B2 */
+    own = w.lane == TG_NEWS_COMMAND ? &s->commands_taken : own;
+    come = w.lane == TG_NEWS_BACK ? &s->back_filed : come; /* B6 */
+    own = w.lane == TG_NEWS_BACK ? &s->back_taken : own;
+    come = w.lane == TG_NEWS_HOME ? &s->home_filed : come; /* H2 */
+    own = w.lane == TG_NEWS_HOME ? &s->home_taken : own;
+    come = w.lane == TG_NEWS_BORN ? &s->born_news : come; /* H2 */
+    own = w.lane == TG_NEWS_BORN ? &s->born_seen : own;
+    come = w.lane == TG_NEWS_PASSED ? &s->pass_taken : come; /* B8; the other way round */
+    own = w.lane == TG_NEWS_PASSED ? &s->passed : own;
+    come = w.lane == TG_NEWS_MORE ? &s->more : come;   /* B9 */
+    come = w.lane == TG_NEWS_GRANT ? &s->grant : come; /* asked again before it counts */
+    come = w.lane == TG_NEWS_FLIES ? &s->flights : come;
+    own = w.lane == TG_NEWS_FLIES ? &s->flights_told : own;
+    uint32_t word = tg_block_load_acquire_u32(come);
+    uint32_t taken = w.lane == TG_NEWS_MORE || w.lane == TG_NEWS_GRANT ? 0 : *own;
+    struct tg_news n = {0, w.lane == TG_NEWS_PASSED ? taken - word : word - taken, taken, false};
     n.lanes = tg_warp_ballot(n.count != 0);
     n.tell = (n.lanes >> TG_NEWS_FLIES & 1u) != 0;
     n.lanes &= (2u << TG_NEWS_BORN) - 1u;
@@ -187,9 +185,13 @@ TG_DEVICE bool tg_may_pass(struct tg_warp w, const struct tg_news *news, uint32_
 {
     const struct tg_shared *s = tg_state();
     uint32_t allowed = s->allowed; /* all at once: one wait instead of five */
-    uint32_t ready =
-        w.lane < TG_PRIORITY_LEVELS ? (s->ready[w.lane] | tg_born_waiting(s, w.lane)) & allowed : 0;
-    uint32_t own = s->ready[level] | tg_born_waiting(s, level);
+    uint32_t ready = w.lane < TG_PRIORITY_LEVELS ? s->ready[w.lane] : 0;
+    uint32_t own = s->ready[level];
+    if (s->born_some) {
+        ready |= w.lane < TG_PRIORITY_LEVELS ? tg_born_waiting(s, w.lane) : 0;
+        own |= tg_born_waiting(s, level);
+    }
+    ready &= allowed;
     uint32_t quota = s->quota[tenant];
     uint64_t state = s->levels;
     uint32_t more = tg_warp_shfl(news->count, TG_NEWS_MORE);

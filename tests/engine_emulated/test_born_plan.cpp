@@ -107,8 +107,7 @@ struct Run {
 
 bool is_ready(const struct tg_shared *s, uint32_t ring)
 {
-    uint32_t q = ring / TG_BORN_SHAPES;
-    return s->born_ready[ring % TG_BORN_SHAPES][q / tenants] >> q % tenants & 1u;
+    return s->born_ready[TG_BORN_SHAPE(ring)][TG_BORN_LEVEL(ring)] >> TG_BORN_TENANT(ring) & 1u;
 }
 
 void sees_more(Run *r, uint32_t lane)
@@ -521,9 +520,8 @@ void rings_grow_meanwhile()
             around(&y);
             try_round(&m, one_in(2), &seen, true);
             for (uint32_t ring = 0; ring < TG_BORN_RINGS; ring++) {
-                uint32_t q = ring / TG_BORN_SHAPES;
                 if (ring_left(s, ring))
-                    s->born_ready[ring % TG_BORN_SHAPES][q / tenants] |= 1u << q % tenants;
+                    s->born_ready[TG_BORN_SHAPE(ring)][TG_BORN_LEVEL(ring)] |= 1u << TG_BORN_TENANT(ring);
             }
         }
     }
