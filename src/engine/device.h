@@ -136,10 +136,13 @@ enum tg_left {
 
 #define TG_DEVICE_QUEUES (TG_PRIORITY_LEVELS * TG_TENANTS)
 
-/* Items that bodies publish (device_born.h): a ring in device memory for each shape, level and tenant, which
- * is number 2 * (level * TG_TENANTS + tenant) + shape. */
+/* Items that bodies publish (device_born.h): a ring in device memory for each shape, level and tenant. */
 enum tg_born_shape { TG_BORN_LANE, TG_BORN_WARP, TG_BORN_SHAPES };
-#define TG_BORN_RINGS (TG_BORN_SHAPES * TG_DEVICE_QUEUES)
+#define TG_BORN_PARTS (TG_BORN_SHAPES * TG_PRIORITY_LEVELS) /* of 32 rings: a lane of a warp is a tenant */
+#define TG_BORN_RINGS (TG_BORN_PARTS * 32u)
+#define TG_BORN_TENANT(ring) ((ring) % 32u)
+#define TG_BORN_LEVEL(ring) ((ring) / 32u % TG_PRIORITY_LEVELS)
+#define TG_BORN_SHAPE(ring) ((ring) / (32u * TG_PRIORITY_LEVELS))
 #define TG_BORN_SHIFT_MOST 20u
 struct tg_born {
     TG_ALIGNED(64) uint32_t state; /* free or full, and the lap */

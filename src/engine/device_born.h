@@ -30,7 +30,7 @@
 
 TG_DEVICE uint32_t tg_born_ring(uint32_t level, uint32_t tenant, uint32_t shape)
 {
-    return TG_BORN_SHAPES * (level * TG_TENANTS + tenant) + shape;
+    return (shape * TG_PRIORITY_LEVELS + level) * 32u + tenant;
 }
 
 TG_DEVICE uint32_t tg_born_free(const struct tg_device_params *p, uint32_t position)

@@ -87,9 +87,11 @@ struct tg_shared {
     uint8_t source[TG_DEVICE_QUEUES];        /* enum tg_source of the last claim of a level and tenant */
     uint32_t born_seen;                      /* of BORN_NEWS */
     uint32_t nothing;                        /* 0 */
-    uint32_t born_dirty; /* a worker came home that may have published, and no look was asked for */
-    uint32_t granted;    /* it has granted the decisions to the poller (dispatch_grant.h) */
-    uint32_t aside;      /* 1 + the worker put aside for that; 0: none */
+    uint32_t flights_told; /* what FLIGHTS was when the scout was told last; or to be told */
+    uint32_t born_some;    /* 0: all rings are empty, as far as known */
+    uint32_t born_dirty;   /* a worker came home that may have published, and no look was asked for */
+    uint32_t granted;      /* it has granted the decisions to the poller (dispatch_grant.h) */
+    uint32_t aside;        /* 1 + the worker put aside for that; 0: none */
     struct tg_dfa dfa;
     /* The ender's; the decider's while it holds the ender. */
     uint64_t free_tail[TG_PRIORITY_LEVELS], samples[TG_PRIORITY_LEVELS], io_tail, finished_head, log_dropped,

@@ -26,8 +26,7 @@
 #include "engine/dispatch_block.h"
 #include "engine/dispatch_end.h"
 
-#define TG_BORN_PARTS ((TG_BORN_RINGS + TG_LANES - 1u) / TG_LANES)
-#define TG_SCOUT_LOOKS 8192u /* without anything to look for, before it pauses between them */
+#define TG_SCOUT_LOOKS 64u /* without anything to look for, before it pauses between them */
 #define TG_SCOUT_NAP_NS 200u
 
 /* ---- The scout. ---- */
@@ -45,7 +44,7 @@ TG_DEVICE void tg_scout_look(struct tg_warp w, uint32_t *head)
     TG_UNROLL
     for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
         uint32_t ring = w.lane + TG_LANES * i;
-        tail[i] = ring < TG_BORN_RINGS ? tg_load_relaxed_u32(&p->born_tail[ring]) : 0; /* K6 */
+        tail[i] = tg_load_relaxed_u32(&p->born_tail[ring]); /* K6 */
     }
     TG_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
@@ -56,7 +55,7 @@ TG_DEVICE void tg_scout_look(struct tg_warp w, uint32_t *head)
     TG_UNROLL
     for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
         uint32_t ring = w.lane + TG_LANES * i;
-        if (ring < TG_BORN_RINGS && s->born_tail[ring] != tail[i]) {
+        if (s->born_tail[ring] != tail[i]) {
             tg_block_store_relaxed_u32(&s->born_tail[ring], tail[i]); /* B10 */
             news = true;
         }
@@ -111,10 +110,13 @@ TG_DEVICE void tg_scout(uint32_t lane)
 
 /* ---- The decider. ---- */
 
-/* Is there an item of a body that may be claimed, but for a free worker? */
+/* Is there an item of a body that may be claimed, but for a free worker? BORN_SOME says quickly that there is
+ * none, and is 0 again from the next look that finds all rings empty. */
 TG_DEVICE bool tg_born_any(struct tg_warp w)
 {
     const struct tg_shared *s = tg_state();
+    if (s->born_some == 0)
+        return false;
     bool any =
         w.lane < TG_PRIORITY_LEVELS &&
         ((s->born_ready[TG_BORN_LANE][w.lane] | s->born_ready[TG_BORN_WARP][w.lane]) & s->allowed) != 0;
@@ -126,25 +128,27 @@ TG_DEVICE void tg_born_listen(struct tg_warp w, uint32_t news)
 {
     struct tg_shared *s = tg_state();
     uint32_t tail[TG_BORN_PARTS];
-    uint32_t grew = 0;
+    uint32_t head[TG_BORN_PARTS];
+    uint32_t mine = 0;
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_BORN_PARTS; i++)
+        tail[i] = tg_block_load_relaxed_u32(&s->born_tail[TG_LANES * i + w.lane]); /* B10 */
+    TG_UNROLL
+    for (uint32_t i = 0; i < TG_BORN_PARTS; i++)
+        head[i] = s->born_head[TG_LANES * i + w.lane];
     TG_UNROLL
     for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
-        uint32_t ring = w.lane + TG_LANES * i;
-        tail[i] = tg_block_load_relaxed_u32(&s->born_tail[ring < TG_BORN_RINGS ? ring : 0]); /* B10 */
+        uint32_t ready = tg_warp_ballot(tail[i] != head[i]);
+        mine = w.lane == i ? ready : mine;
     }
-    TG_UNROLL
-    for (uint32_t i = 0; i < TG_BORN_PARTS; i++) {
-        uint32_t ring = w.lane + TG_LANES * i;
-        grew |= ring < TG_BORN_RINGS && tail[i] != s->born_head[ring] ? 1u << i : 0;
-    }
-    for (; grew; grew &= grew - 1) {
-        uint32_t ring = w.lane + TG_LANES * (uint32_t)tg_levels_first(grew);
-        uint32_t q = ring / TG_BORN_SHAPES;
-        tg_shared_or(&s->born_ready[ring % TG_BORN_SHAPES][q / TG_TENANTS], 1u << q % TG_TENANTS);
-    }
+    if (w.lane < TG_BORN_PARTS)
+        s->born_ready[w.lane / TG_PRIORITY_LEVELS][w.lane % TG_PRIORITY_LEVELS] = mine;
+    uint32_t any = tg_warp_ballot(mine != 0);
     tg_warp_sync();
-    if (w.lane == 0)
+    if (w.lane == 0) {
         s->born_seen += news;
+        s->born_some = any;
+    }
     tg_warp_sync();
 }
 
@@ -175,6 +179,7 @@ TG_DEVICE void tg_take_home(struct tg_warp w, uint32_t n)
         s->idle_count = idle;
         s->flights -= n;
         s->born_dirty = 1;
+        s->flights_told = TG_ALL_LANES;
         tg_block_store_behind_u32(&s->home_taken, at + n); /* H1 */
     }
     tg_warp_sync();
@@ -186,10 +191,9 @@ TG_DEVICE void tg_born_tell(struct tg_warp w)
     struct tg_shared *s = tg_state();
     uint32_t watch = s->flights != 0;
     bool asks = watch == 0 && s->born_dirty;
-    if (!asks && s->born_watch == watch)
-        return;
     tg_warp_sync();
     if (w.lane == 0) {
+        s->flights_told = s->flights;
         tg_block_store_relaxed_u32(&s->born_watch, watch); /* H7 */
         if (asks) {
             s->born_dirty = 0;

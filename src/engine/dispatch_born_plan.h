@@ -68,7 +68,7 @@ TG_DEVICE void tg_plan_put(struct tg_warp w, struct tg_plan *plan, uint32_t ring
         step = TG_LANES;
         i = w.lane;
     }
-    uint32_t shift = tg_a_worker_shift(ring % TG_BORN_SHAPES);
+    uint32_t shift = tg_a_worker_shift(TG_BORN_SHAPE(ring));
     uint32_t grants = tg_workers_for(take, shift);
     if (step == 1) {
         at += tg_sum_before(w, grants);
@@ -337,9 +337,10 @@ TG_DEVICE void tg_plan_hand(struct tg_warp w, const struct tg_plan *plan)
         uint32_t v[4] = {value << TG_LINE_VALUE_SHIFT | TG_ALONE_LAP | next, s->grants[i].first, 0, 0};
         s->seq_born[worker[k]] = (uint8_t)next;
         if (p->watch) { /* who ends it there knows of it */
-            uint32_t q = (value & ((1u << TG_GRANT_COUNT_SHIFT) - 1u)) / TG_BORN_SHAPES;
+            uint32_t ring = value & ((1u << TG_GRANT_COUNT_SHIFT) - 1u);
             task->count = TG_TASK_BORN + (value >> TG_GRANT_COUNT_SHIFT);
-            task->kept[0] = q / TG_TENANTS << TG_KEPT_LEVEL_SHIFT | q % TG_TENANTS << TG_KEPT_TENANT_SHIFT |
+            task->kept[0] = TG_BORN_LEVEL(ring) << TG_KEPT_LEVEL_SHIFT |
+                            TG_BORN_TENANT(ring) << TG_KEPT_TENANT_SHIFT |
                             (uint32_t)TG_KIND_UNKNOWN << TG_KEPT_KIND_SHIFT;
         }
         tg_store_quarter(task->grant, v); /* Q1: it is whole by itself */

@@ -75,7 +75,6 @@ TG_DEVICE void tg_born_again(struct tg_warp w, bool again, uint32_t ring, const 
 TG_DEVICE void tg_born_tell_ender(struct tg_task *task, uint32_t i, uint32_t ring, uint32_t kind,
                                   const struct tg_device_op *op, bool faulted, uint32_t detail)
 {
-    uint32_t q = ring / TG_BORN_SHAPES;
     uint32_t result = TG_WORKED_TOLD;
     bool wrote = op->word[0] != TG_NO_WORD;
     if (faulted)
@@ -85,8 +84,8 @@ TG_DEVICE void tg_born_tell_ender(struct tg_task *task, uint32_t i, uint32_t rin
         tg_store_relaxed_u32(&task->word[k][i], op->word[k]);
     tg_store_relaxed_u32(&task->result[i], result | (wrote ? TG_WORKED_WROTE : 0));
     tg_store_relaxed_u32(&task->detail[i], detail == TG_DEVICE_UNKNOWN && !op->reason ? op->opcode : detail);
-    task->kept[i] = q / TG_TENANTS << TG_KEPT_LEVEL_SHIFT | q % TG_TENANTS << TG_KEPT_TENANT_SHIFT |
-                    kind << TG_KEPT_KIND_SHIFT;
+    task->kept[i] = TG_BORN_LEVEL(ring) << TG_KEPT_LEVEL_SHIFT |
+                    TG_BORN_TENANT(ring) << TG_KEPT_TENANT_SHIFT | kind << TG_KEPT_KIND_SHIFT;
 }
 
 /* With a limit for bodies: was the grant given up, before it began or (answered: the answer is in the task)
@@ -109,9 +108,9 @@ TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value
     const struct tg_device_params *p = tg_params();
     uint32_t ring = value & ((1u << TG_GRANT_COUNT_SHIFT) - 1u);
     uint32_t count = value >> TG_GRANT_COUNT_SHIFT;
-    bool whole = ring % TG_BORN_SHAPES == TG_BORN_WARP;
-    uint32_t level = ring / TG_BORN_SHAPES / TG_TENANTS;
-    uint32_t tenant = ring / TG_BORN_SHAPES % TG_TENANTS;
+    bool whole = TG_BORN_SHAPE(ring) == TG_BORN_WARP;
+    uint32_t level = TG_BORN_LEVEL(ring);
+    uint32_t tenant = TG_BORN_TENANT(ring);
     bool have = w.lane < count; /* an item is this lane's */
     bool runs = have || whole;  /* a lane of a body */
     uint32_t position = first + (whole ? 0 : w.lane);
@@ -141,7 +140,7 @@ TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value
         op.lane = w.lane;
         op.known = op.opcode;
         op.known_kind = kind;
-        op.known_shape = ring % TG_BORN_SHAPES;
+        op.known_shape = TG_BORN_SHAPE(ring);
         TG_UNROLL
         for (uint32_t i = 0; i < TG_ARGS_PER_SLOT; i++)
             op.args[i] = args[i];

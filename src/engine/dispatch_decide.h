@@ -17,15 +17,17 @@
 #define TG_NEWS_PASSED (TG_LINE_RINGS + 3u) /* COUNT alone: entries in PASS */
 #define TG_NEWS_MORE (TG_LINE_RINGS + 4u)   /* ... the mask MORE */
 #define TG_NEWS_GRANT (TG_LINE_RINGS + 5u)  /* ... the tenants that the poller decides for */
+#define TG_NEWS_FLIES (TG_LINE_RINGS + 6u)  /* TELL */
 struct tg_news {
     uint32_t lanes; /* a bit a level, TG_NEWS_... */
     uint32_t count; /* in lane i: how many of the i-th */
+    bool tell;      /* the scout is to be told what flies */
 };
 
 TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
 {
     const struct tg_shared *s = tg_state();
-    struct tg_news n = {0, 0};
+    struct tg_news n = {0, 0, false};
     /* Chosen by the lane without a branch, so that all lanes load at once. */
     const uint32_t *filed = w.lane < TG_PRIORITY_LEVELS ? &s->filed[w.lane]
                             : w.lane == TG_NEWS_COMMAND ? &s->commands_filed
@@ -34,6 +36,7 @@ TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
                             : w.lane == TG_NEWS_BORN    ? &s->born_news
                             : w.lane == TG_NEWS_PASSED  ? &s->passed
                             : w.lane == TG_NEWS_MORE    ? &s->more
+                            : w.lane == TG_NEWS_FLIES   ? &s->flights
                                                         : &s->grant;
     const uint32_t *taken = w.lane < TG_PRIORITY_LEVELS ? &s->taken[w.lane]
                             : w.lane == TG_NEWS_COMMAND ? &s->commands_taken
@@ -41,11 +44,14 @@ TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
                             : w.lane == TG_NEWS_HOME    ? &s->home_taken
                             : w.lane == TG_NEWS_BORN    ? &s->born_seen
                             : w.lane == TG_NEWS_PASSED  ? &s->pass_taken
+                            : w.lane == TG_NEWS_FLIES   ? &s->flights_told
                                                         : &s->nothing;
     /* B2, B6, H2; of what this warp itself writes, and of MORE (B9) and GRANT (asked again before it counts),
      * relaxed would do. TAKEN: B8, or this warp's own. */
     n.count = tg_block_load_acquire_u32(filed) - tg_block_load_acquire_u32(taken);
-    n.lanes = tg_warp_ballot(n.count != 0) & ((2u << TG_NEWS_BORN) - 1u);
+    n.lanes = tg_warp_ballot(n.count != 0);
+    n.tell = (n.lanes >> TG_NEWS_FLIES & 1u) != 0;
+    n.lanes &= (2u << TG_NEWS_BORN) - 1u;
     tg_warp_sync();
     return n;
 }

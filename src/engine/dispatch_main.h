@@ -358,18 +358,20 @@ TG_DEVICE void tg_ender(uint32_t lane)
     for (uint32_t looks = 0;;) {
         uint32_t turn = tg_heard(w, &s->hold);           /* H2 */
         uint32_t n = tg_heard(w, &s->passed) - s->ended; /* B6 */
-        uint32_t given =
-            tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->tasks_given) : 0, 0); /* H3 */
+        /* H3 in lane 0, H7 in lane 1, read at once. */
+        bool some = w.lane == 0   ? tg_block_load_relaxed_u32(&s->tasks_given) != s->tasks_ended
+                    : w.lane == 1 ? tg_block_load_relaxed_u32(&s->born_watch) != 0
+                                  : false;
+        uint32_t expects = tg_warp_ballot(some);
         uint32_t collected = 0;
         if (n)
             tg_end_passed(w, n);
-        uint32_t watch =
-            tg_warp_shfl(w.lane == 0 ? tg_block_load_relaxed_u32(&s->born_watch) : 0, 0); /* H7 */
-        if (given != s->tasks_ended || watch)
+        if (expects) {
             collected = tg_collect(w);
-        if (watch && w.lane == 0) /* workers may have counted */
-            s->unposted |= 1u;
-        tg_warp_sync();
+            if (w.lane == 0 && expects & 2u) /* workers may have counted */
+                s->unposted |= 1u;
+            tg_warp_sync();
+        }
         if (s->unposted >= TG_POST_EVERY)
             tg_counts_publish(w, false);
         if (n == 0 && s->settled != s->ended && w.lane == 0)
@@ -512,7 +514,8 @@ TG_DEVICE void tg_decider(uint32_t lane)
         }
         if (born && s->idle_count)
             claimed += tg_born_round(w);
-        tg_born_tell(w);
+        if (news.tell)
+            tg_born_tell(w);
         if (news.lanes || claimed) {
             looks = 0;
             if (s->draining)

@@ -123,8 +123,10 @@ TG_DEVICE void tg_take_back(struct tg_warp w, uint32_t n)
     if (w.lane == 0) {
         s->idle_count += tg_bits(workers);
         s->flights -= ended;
-        if (slow)
+        if (slow) {
             s->born_dirty = 1;
+            s->flights_told = TG_ALL_LANES;
+        }
         tg_block_store_behind_u32(&s->back_taken, at + n); /* B7 */
     }
     tg_warp_sync();
