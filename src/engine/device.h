@@ -194,9 +194,13 @@ struct tg_task {
     TG_ALIGNED(128) uint32_t result[TG_TASK_ITEMS]; /* enum tg_worked */
     uint32_t detail[TG_TASK_ITEMS];
     uint32_t word[TG_TASK_WORDS][TG_TASK_ITEMS]; /* control words it wrote; TG_NO_WORD: none */
-    uint64_t owner; /* with a limit for bodies: bit i: item i has its answer; TG_ABANDONED */
+    /* With a limit for bodies: bit i: item i has its answer; TG_ABANDONED. Of a grant bit 0 is for all of it,
+     * and after one of which nothing else is to be said its number stands here: SEQ_BORN << TG_OWNER_SHIFT.
+     */
+    uint64_t owner;
 };
 #define TG_ABANDONED (UINT64_C(1) << 32)
+#define TG_OWNER_SHIFT 33u
 
 /* What the looks for bodies that do not return remember of a worker. The dispatcher's. */
 struct tg_watch {

@@ -88,6 +88,18 @@ TG_DEVICE void tg_born_tell_ender(struct tg_task *task, uint32_t i, uint32_t rin
                     TG_BORN_TENANT(ring) << TG_KEPT_TENANT_SHIFT | kind << TG_KEPT_KIND_SHIFT;
 }
 
+/* With a limit for bodies: was the grant given up, before it began or (answered: the answer is in the task)
+ * when it has ended? What is there of an earlier grant is taken away. */
+TG_DEVICE bool tg_born_is_lost(struct tg_warp w, struct tg_task *task, bool answered)
+{
+    uint32_t lost = 0;
+    if (tg_params()->watch && w.lane == 0) {
+        uint64_t earlier = tg_load_relaxed_u64(&task->owner) >> TG_OWNER_SHIFT << TG_OWNER_SHIFT;
+        lost = (tg_add_acqrel_u64(&task->owner, answered ? 1 : 0 - earlier) & TG_ABANDONED) != 0; /* W1 */
+    }
+    return tg_warp_shfl(lost, 0) != 0;
+}
+
 /* Does a grant: its first word's value, and its first position. True: the worker is home; false: the ender
  * has something to do with the task first; *ret_lost: neither, it was given up (dispatch_watch.h). */
 TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value, uint32_t first,
@@ -117,6 +129,10 @@ TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value
         tg_born_taken(p, ring, position);
     tg_warp_sync(); /* all of them, before a body of ours waits in K1 */
     tg_born_count(w, level, tenant, count, 0, 0);
+    if (tg_born_is_lost(w, task, false)) {
+        *ret_lost = true;
+        return false;
+    }
     if (runs) {
         op.slot = TG_NO_DEVICE_SLOT;
         op.tenant = tenant;
@@ -138,31 +154,26 @@ TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value
             op.word[0] = TG_ALL_WORDS;
         r = (int)tg_warp_shfl((uint32_t)r, 0);
     }
-    bool lost = false;
-    if (p->watch && w.lane == 0) /* W1 */
-        lost = (tg_add_acqrel_u64(&task->owner, 1) & TG_ABANDONED) != 0;
-    if (tg_warp_shfl(lost ? 1u : 0u, 0)) {
-        *ret_lost = true;
-        return false;
-    }
     bool again = have && op.reason == 0 && r == TG_OP_REQUEUE;
     bool faulted = have && (op.reason != 0 || (r != TG_OP_REQUEUE && r != TG_OP_FINISHED));
     bool wrote = have && op.word[0] != TG_NO_WORD;
     bool done = have && !again && !faulted;
+    bool home = tg_warp_ballot(faulted || wrote) == 0;
+    if ((!home || p->watch) && have) /* who is abandoned with an answer is asked for it */
+        tg_born_tell_ender(task, w.lane, ring, kind, &op, faulted, (uint32_t)r);
+    if (!home && w.lane == 0)
+        task->count = TG_TASK_BORN + count;
+    tg_warp_sync();
+    if (tg_born_is_lost(w, task, true)) {
+        *ret_lost = true;
+        return false;
+    }
     tg_born_again(w, again, ring, &op, kind, args);
     uint32_t ended = tg_bits(tg_warp_ballot(done || faulted));
     tg_born_count(w, level, tenant, 0, tg_bits(tg_warp_ballot(done)), tg_bits(tg_warp_ballot(again)));
     tg_born_count_kinds(w, done, kind, p->born_counts->executions);
     if (w.lane == 0 && ended)
         tg_bump_relaxed_u32(&p->born_used[ring], 0u - ended); /* K5 */
-    bool home = tg_warp_ballot(faulted || wrote) == 0;
-    if (!home && have)
-        tg_born_tell_ender(task, w.lane, ring, kind, &op, faulted, (uint32_t)r);
-    if (!home && w.lane == 0)
-        task->count = TG_TASK_BORN + count;
-    tg_warp_sync();
-    if (p->watch && home && w.lane == 0)
-        tg_store_relaxed_u64(&task->owner, 0); /* before the next grant */
     tg_warp_sync();
     return home;
 }

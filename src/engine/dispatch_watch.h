@@ -7,7 +7,8 @@
  *
  * Who says how an item ended. A worker that returns after that must not touch its slot any more. OWNER of a
  * task decides: the lane of each item adds its bit when it has an answer, the dispatcher adds TG_ABANDONED;
- * who comes second finds the other's (W1, acq_rel, one word).
+ * who comes second finds the other's (W1, acq_rel, one word). A grant (dispatch_born_run.h) has one bit, and
+ * leaves its number when its worker is on its way home.
  */
 #ifndef TG_ENGINE_DISPATCH_WATCH_H
 #define TG_ENGINE_DISPATCH_WATCH_H
@@ -68,7 +69,10 @@ TG_DEVICE_CALL void tg_abandon_all(struct tg_warp w, uint32_t looks)
         if (w.lane == 0)
             before = tg_add_acqrel_u64(&p->tasks[i].owner, TG_ABANDONED); /* W1 */
         uint32_t why = stuck ? TG_FAULT_TIMEOUT : TG_FAULT_DEVICE;
+        uint32_t home = tg_warp_shfl((uint32_t)(before >> TG_OWNER_SHIFT), 0);
         before = tg_warp_shfl((uint32_t)before, 0);
+        if (p->tasks[i].count >= TG_TASK_BORN && home == tg_state()->seq_born[i])
+            continue; /* done, and on its way home */
         if (p->tasks[i].count >= TG_TASK_BORN)
             tg_born_finished(w, i, before ? 0 : why);
         else

@@ -215,6 +215,8 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         else
             low = tg_job_do(number, lane, task, &job, &kind, &opcode, &high);
         tg_warp_sync();
+        if (lane == 0 && home && p->watch) /* W1 again: its number, behind its books */
+            tg_store_release_u64(&task->owner, (uint64_t)job.seq_born << TG_OWNER_SHIFT);
         if (lane == 0 && home) {
             uint32_t at = tg_add_relaxed_u32(p->homes_tail, 1);
             tg_store_release_u32(&p->homes[at & ((1u << p->homes_shift) - 1u)],
