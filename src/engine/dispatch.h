@@ -86,6 +86,7 @@ struct tg_shared {
                        [TG_PRIORITY_LEVELS]; /* bit t: the ring is not empty, as far as known */
     uint8_t source[TG_DEVICE_QUEUES];        /* enum tg_source of the last claim of a level and tenant */
     uint32_t born_seen;                      /* of BORN_NEWS */
+    uint32_t nothing;                        /* 0 */
     uint32_t flights_told; /* what FLIGHTS was when the scout was told last; or to be told */
     uint32_t born_some;    /* 0: all rings are empty, as far as known */
     uint32_t born_dirty;   /* a worker came home that may have published, and no look was asked for */

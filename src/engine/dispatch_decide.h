@@ -25,36 +25,54 @@ struct tg_news {
     bool tell;      /* the scout is to be told what flies */
 };
 
-TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
+/* The two words of each lane, and whether their difference is the other way round. */
+struct tg_ear {
+    const uint32_t *come, *own;
+    uint32_t back;
+};
+
+/* A lane's two words are chosen once, not branched to in each look: lanes that go different ways go one after
+ * the other, and a look is waited for in every round. */
+TG_DEVICE struct tg_ear tg_ear_of(struct tg_warp w)
 {
     const struct tg_shared *s = tg_state();
     uint32_t level = w.lane < TG_PRIORITY_LEVELS ? w.lane : 0;
-    /* A lane's two words are chosen, not branched to: lanes that go different ways go one after the other,
-     * and all of this is waited for in every round. */
-    const uint32_t *come = &s->filed[level]; /* B2 */
-    const uint32_t *own = &s->taken[level];
-    come = w.lane == TG_NEWS_COMMAND ? &s->commands_filed : come; /* B2 */
-    own = w.lane == TG_NEWS_COMMAND ? &s->commands_taken : own;
-    come = w.lane == TG_NEWS_BACK ? &s->back_filed : come; /* B6 */
-    own = w.lane == TG_NEWS_BACK ? &s->back_taken : own;
-    come = w.lane == TG_NEWS_HOME ? &s->home_filed : come; /* H2 */
-    own = w.lane == TG_NEWS_HOME ? &s->home_taken : own;
-    come = w.lane == TG_NEWS_BORN ? &s->born_news : come; /* H2 */
-    own = w.lane == TG_NEWS_BORN ? &s->born_seen : own;
-    come = w.lane == TG_NEWS_PASSED ? &s->pass_taken : come; /* B8; the other way round */
-    own = w.lane == TG_NEWS_PASSED ? &s->passed : own;
-    come = w.lane == TG_NEWS_MORE ? &s->more : come;   /* B9 */
-    come = w.lane == TG_NEWS_GRANT ? &s->grant : come; /* asked again before it counts */
-    come = w.lane == TG_NEWS_FLIES ? &s->flights : come;
-    own = w.lane == TG_NEWS_FLIES ? &s->flights_told : own;
-    uint32_t word = tg_block_load_acquire_u32(come);
-    uint32_t taken = w.lane == TG_NEWS_MORE || w.lane == TG_NEWS_GRANT ? 0 : *own;
-    struct tg_news n = {0, w.lane == TG_NEWS_PASSED ? taken - word : word - taken, taken, false};
+    struct tg_ear e = {&s->filed[level], &s->taken[level],
+                       w.lane == TG_NEWS_PASSED ? TG_ALL_LANES : 0};  /* B2 */
+    e.come = w.lane == TG_NEWS_COMMAND ? &s->commands_filed : e.come; /* B2 */
+    e.own = w.lane == TG_NEWS_COMMAND ? &s->commands_taken : e.own;
+    e.come = w.lane == TG_NEWS_BACK ? &s->back_filed : e.come; /* B6 */
+    e.own = w.lane == TG_NEWS_BACK ? &s->back_taken : e.own;
+    e.come = w.lane == TG_NEWS_HOME ? &s->home_filed : e.come; /* H2 */
+    e.own = w.lane == TG_NEWS_HOME ? &s->home_taken : e.own;
+    e.come = w.lane == TG_NEWS_BORN ? &s->born_news : e.come; /* H2 */
+    e.own = w.lane == TG_NEWS_BORN ? &s->born_seen : e.own;
+    e.come = w.lane == TG_NEWS_PASSED ? &s->pass_taken : e.come; /* B8; the other way round */
+    e.own = w.lane == TG_NEWS_PASSED ? &s->passed : e.own;
+    e.come = w.lane == TG_NEWS_MORE ? &s->more : e.come; /* B9 */
+    e.own = w.lane == TG_NEWS_MORE ? &s->nothing : e.own;
+    e.come = w.lane == TG_NEWS_GRANT ? &s->grant : e.come; /* asked again before it counts */
+    e.own = w.lane == TG_NEWS_GRANT ? &s->nothing : e.own;
+    e.come = w.lane == TG_NEWS_FLIES ? &s->flights : e.come;
+    e.own = w.lane == TG_NEWS_FLIES ? &s->flights_told : e.own;
+    return e;
+}
+
+TG_DEVICE struct tg_news tg_listen_by(struct tg_ear e)
+{
+    uint32_t word = tg_block_load_acquire_u32(e.come);
+    uint32_t taken = *e.own;
+    struct tg_news n = {0, ((word - taken) ^ e.back) - e.back, taken, false};
     n.lanes = tg_warp_ballot(n.count != 0);
     n.tell = (n.lanes >> TG_NEWS_FLIES & 1u) != 0;
     n.lanes &= (2u << TG_NEWS_BORN) - 1u;
     tg_warp_sync();
     return n;
+}
+
+TG_DEVICE struct tg_news tg_listen(struct tg_warp w)
+{
+    return tg_listen_by(tg_ear_of(w));
 }
 
 /* The decider has done with so many entries of an inbox. */

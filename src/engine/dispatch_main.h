@@ -497,6 +497,39 @@ TG_DEVICE bool tg_idle(struct tg_warp w, uint32_t looks, uint32_t since)
     return false;
 }
 
+/* Takes in what is no item. */
+TG_DEVICE void tg_take_rest(struct tg_warp w, const struct tg_news *news)
+{
+    if (news->lanes >> TG_NEWS_BACK & 1u)
+        tg_take_back(w, tg_warp_shfl(news->count, TG_NEWS_BACK));
+    if (news->lanes >> TG_NEWS_HOME & 1u)
+        tg_take_home(w, tg_warp_shfl(news->count, TG_NEWS_HOME));
+    if (news->lanes >> TG_NEWS_BORN & 1u)
+        tg_born_listen(w, tg_warp_shfl(news->count, TG_NEWS_BORN));
+    if (news->lanes >> TG_NEWS_COMMAND & 1u)
+        tg_command(w);
+}
+
+/* Claims and hands on what may be now. Returns how many, of bodies' items how many workers got some. */
+TG_DEVICE uint32_t tg_claim_some(struct tg_warp w)
+{
+    const struct tg_device_params *p = tg_params();
+    struct tg_shared *s = tg_state();
+    uint32_t claimed = 0;
+    bool born = tg_born_any(w);
+    if ((s->queued || born) && s->granted)
+        tg_take_over(w);
+    if (s->queued) {
+        struct tg_taken mine;
+        claimed = tg_claim(w, &mine, p->control_floor ? tg_pass_room(w) : TG_LANES, &born);
+        if (claimed)
+            tg_round(w, &mine);
+    }
+    if (born && s->idle_count)
+        claimed += tg_born_round(w);
+    return claimed;
+}
+
 TG_DEVICE void tg_decider(uint32_t lane)
 {
     const struct tg_device_params *p = tg_params();
@@ -508,9 +541,10 @@ TG_DEVICE void tg_decider(uint32_t lane)
         tg_dispatcher_leave(w, TG_LEFT_ABSENT);
         return;
     }
+    struct tg_ear ear = tg_ear_of(w);
     for (uint32_t looks = 0, rounds = 0;; rounds++) {
         uint32_t granted = s->granted; /* waited for with the news */
-        struct tg_news news = tg_listen(w);
+        struct tg_news news = tg_listen_by(ear);
         uint32_t claimed = 0;
         if (granted && ((news.lanes & ~(1u << TG_NEWS_BACK | 1u << TG_NEWS_HOME)) || s->queued ||
                         tg_warp_shfl(news.count, TG_NEWS_GRANT) == 0)) {
@@ -518,33 +552,17 @@ TG_DEVICE void tg_decider(uint32_t lane)
             news = tg_listen(w);
         }
         bool only = tg_take_in(w, &news);
-        if (only) /* many in a row: nothing else to look at */
+        if (only) { /* many in a row: nothing else to look at */
             claimed = TG_LANES;
-        else if (news.lanes) {
-            if (news.lanes >> TG_NEWS_BACK & 1u)
-                tg_take_back(w, tg_warp_shfl(news.count, TG_NEWS_BACK));
-            if (news.lanes >> TG_NEWS_HOME & 1u)
-                tg_take_home(w, tg_warp_shfl(news.count, TG_NEWS_HOME));
-            if (news.lanes >> TG_NEWS_BORN & 1u)
-                tg_born_listen(w, tg_warp_shfl(news.count, TG_NEWS_BORN));
-            if (news.lanes >> TG_NEWS_COMMAND & 1u)
-                tg_command(w);
+        } else {
+            if (news.lanes)
+                tg_take_rest(w, &news);
             if (s->overrun) { /* the ender is held */
                 tg_dispatcher_leave(w, TG_LEFT_OVERRUN);
                 return;
             }
+            claimed = tg_claim_some(w);
         }
-        bool born = !only && tg_born_any(w);
-        if (!only && (s->queued || born) && s->granted)
-            tg_take_over(w);
-        if (!only && s->queued) {
-            struct tg_taken mine;
-            claimed = tg_claim(w, &mine, p->control_floor ? tg_pass_room(w) : TG_LANES, &born);
-            if (claimed)
-                tg_round(w, &mine);
-        }
-        if (born && s->idle_count)
-            claimed += tg_born_round(w);
         if (news.tell)
             tg_born_tell(w);
         if (news.lanes || claimed) {
