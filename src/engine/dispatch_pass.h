@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The queues between the three warps of the dispatcher (dispatch.h): the inboxes (poller to decider), PASS
+ * The queues between three warps of the dispatcher (dispatch.h): the inboxes (poller to decider), PASS
  * (decider to ender), BACK (ender to decider), and how the decider makes the ender stand still. Each queue
  * has one warp that fills and one that empties it; all lie in shared memory, all waits are short.
  *
