@@ -25,11 +25,9 @@ static void two_devices_have_an_engine_each(void)
     CHECK_EQ(r, 0);
     for (uint32_t k = 0; k < ITEMS; k++)
         for (uint32_t i = 0; i < 2; i++)
-            CHECK_EQ(
-                submit_soon(e[i], k % 7, k % TG_PRIORITY_LEVELS, TG_OP_ATOMIC_ADD,
-                            (uint32_t[]){TG_CONTROL_OBSERVABLE_BASE + i, 1, TG_CONTROL_OBSERVABLE_BASE + 9},
-                            3, NULL),
-                0);
+            CHECK_EQ(submit_soon(e[i], k % 7, k % TG_PRIORITY_LEVELS, TG_OP_ATOMIC_ADD,
+                                 (uint32_t[]){1, TG_CONTROL_OBSERVABLE_BASE + i}, 2, NULL),
+                     0);
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t mine, other;
         CHECK_EQ(tg_engine_settle(e[i], 100 * SECOND), 0);
