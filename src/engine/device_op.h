@@ -28,6 +28,7 @@ struct tg_device_op {
     uint32_t reason;              /* the engine's: of a fault, or 0 */
     /* The engine's: the last opcode that it published, what it knows of it, and whether it published. */
     uint32_t known, known_kind, known_shape, published;
+    uint32_t of; /* the engine's: the tenant of what it publishes (E6), whatever a body does to TENANT */
 };
 
 /* A body's slot where its item has none: it was published by a body. */
@@ -124,7 +125,7 @@ TG_DEVICE int tg_device_submit(struct tg_device_op *op, uint32_t level, uint32_t
         op->known_kind = kind;
         op->known_shape = shape;
     }
-    uint32_t ring = tg_born_ring(level, op->tenant, op->known_shape);
+    uint32_t ring = tg_born_ring(level, op->of, op->known_shape);
     if (!tg_born_take_place(p, op->lane & 31u, ring, &position))
         return -EAGAIN;
     tg_born_write(p, ring, position, opcode, op->known_kind, args, count);

@@ -135,7 +135,7 @@ TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value
     }
     if (runs) {
         op.slot = TG_NO_DEVICE_SLOT;
-        op.tenant = tenant;
+        op.tenant = op.of = tenant;
         op.priority = level;
         op.lane = w.lane;
         op.known = op.opcode;

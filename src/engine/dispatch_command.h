@@ -240,7 +240,8 @@ TG_DEVICE_CALL void tg_born_publish(struct tg_warp w)
     if (news)
         tg_born_listen(w, news);
     uint64_t waits = tg_born_left();
-    bool settled = tg_born_settled(w);
+    /* At the end the scout has left, and nobody publishes any more who is home. */
+    bool settled = tg_heard(w, &s->leaving) ? s->flights == 0 : tg_born_settled(w);      /* H2 */
     if (w.lane == 0) {                                                                   /* M3 relaxed, too */
         tg_sys_store_relaxed_u64(&p->answers->born, tg_load_relaxed_u64(p->born_count)); /* K5 */
         tg_sys_store_relaxed_u64(&p->answers->born_waiting, waits);

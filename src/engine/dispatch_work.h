@@ -163,7 +163,7 @@ TG_DEVICE uint32_t tg_job_do(uint32_t number, uint32_t lane, struct tg_task *tas
         }
         bool block = tg_class_of(kept) == TG_CLASS_BLOCK;
         op.opcode = *opcode;
-        op.tenant = tg_tenant_of(kept);
+        op.tenant = op.of = tg_tenant_of(kept);
         op.priority = tg_level_of(kept);
         op.lane = block ? number % TG_BLOCK_WARPS * TG_LANES + lane : lane;
         op.known = op.known_kind = TG_OP_NOP;

@@ -28,6 +28,7 @@
 #define OP_FLOOD 0x11Au
 #define OP_HOLD 0x11Bu
 #define OP_SUBMIT_ONE 0x11Cu
+#define OP_MASKED 0x11Du
 #define OP_SPIN 0x100u
 #define OP_HANDLER 0x120u
 
@@ -71,7 +72,8 @@ static inline struct tg_engine *open_with(const struct tg_engine_options *o)
                {OP_SUBMIT_BLOCK, TG_DEVICE_BLOCK}, {OP_NONE, TG_DEVICE_LANE},
                {OP_RECORD_LANE, TG_DEVICE_LANE},   {OP_FLOOD, TG_DEVICE_LANE},
                {OP_SPIN, TG_DEVICE_LANE},          {OP_HOLD, TG_DEVICE_WARP},
-               {OP_SUBMIT_ONE, TG_DEVICE_WARP},    {OP_INNER_SUBMIT, TG_DEVICE_LANE}};
+               {OP_SUBMIT_ONE, TG_DEVICE_WARP},    {OP_INNER_SUBMIT, TG_DEVICE_LANE},
+               {OP_MASKED, TG_DEVICE_LANE}};
     struct tg_engine *e = test_open(o);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
         CHECK_EQ(tg_engine_register_device(e, ops[i].opcode, ops[i].shape), 0);

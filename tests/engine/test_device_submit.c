@@ -232,6 +232,24 @@ static void e1_what_any_lane_publishes_is_found(void)
     test_close(e);
 }
 
+/* E6: an item is its author's tenant's, whatever a body writes into what it sees of its item. */
+static void e6_a_body_publishes_for_its_own_tenant(void)
+{
+    static const uint32_t others[] = {6, TG_TENANTS, 31, 32 + 6};
+    struct tg_engine *e = open_plain();
+    for (uint32_t i = 0; i < 4; i++) {
+        host_submits(e, 5, i, OP_MASKED, (uint32_t[]){others[i], 20}, 2);
+        /* ... and one that a body has published. */
+        host_submits(e, 5, i, OP_SUBMIT, (uint32_t[]){i, OP_MASKED, 2, 1, 30, others[i], 21}, 7);
+    }
+    struct tg_engine_stats s = settled(e);
+    CHECK(observable(e, 20) == 4 && observable(e, 21) == 4);
+    CHECK(s.device_submitted == 12 && s.faults == 0 && s.tenant[5].done == 20);
+    for (uint32_t l = 0; l < 4; l++)
+        CHECK_EQ(s.level[l].done, 5);
+    test_close(e);
+}
+
 /* E6: it faults alone, and the host is told. */
 static void e6_a_fault_is_counted_and_told(void)
 {
@@ -369,6 +387,7 @@ static void all(void)
     RUN(what_cannot_be_published_is_refused);
     RUN(shapes_publish_and_are_published);
     RUN(e1_what_any_lane_publishes_is_found);
+    RUN(e6_a_body_publishes_for_its_own_tenant);
     RUN(e6_a_fault_is_counted_and_told);
     RUN(a_requeued_item_runs_again);
     RUN(e5_a_fence_does_not_wait_for_them);

@@ -371,6 +371,7 @@ static void e8_drain_hands_back_what_may_not_run(void)
     CHECK_EQ(s.handed_back, 130);
     CHECK_EQ(s.done, 23);
     CHECK_EQ(s.device_waiting, 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0);
     test_close(e);
 }
 
@@ -388,6 +389,7 @@ static void e8_drain_waits_for_one_that_runs(void)
     CHECK_EQ(tg_engine_observable_store(e, STOP, 1), 0);
     CHECK_EQ(tg_engine_drain(e, LIMIT, &r), 0);
     CHECK(r.done == 2 && r.faults == 0 && r.handed_back == 0);
+    CHECK_EQ(tg_engine_settle(e, LIMIT), 0); /* nothing is left of a drained engine */
     test_close(e);
 }
 

@@ -36,6 +36,7 @@
 #define OP_DEVICE_FLOOD 0x11Au        /* see test_flood */
 #define OP_DEVICE_HOLD 0x11Bu         /* see test_hold */
 #define OP_DEVICE_SUBMIT_ONE 0x11Cu   /* see test_submit_one */
+#define OP_DEVICE_MASKED 0x11Du       /* see test_masked */
 #define OP_DEVICE_SUBMIT_BLOCK 0x118u /* as OP_DEVICE_SUBMIT, by each lane of a block */
 
 /* Argument i of an item that OP_DEVICE_SUBMIT publishes, from the third on. */
@@ -68,6 +69,14 @@ TG_DEVICE int test_submit_one(struct tg_device_op *op)
     const uint32_t args[2] = {op->args[1], 1};
     return op->lane == op->args[0] ? tg_device_submit(op, op->priority, OP_DEVICE_ADD, args, 2)
                                    : TG_OP_FINISHED;
+}
+
+/* Says that it is tenant a0, and publishes one item, which adds 1 to observable a1. */
+TG_DEVICE int test_masked(struct tg_device_op *op)
+{
+    const uint32_t args[2] = {op->args[1], 1};
+    op->tenant = op->args[0];
+    return tg_device_submit(op, op->priority, OP_DEVICE_ADD, args, 2);
 }
 
 TG_DEVICE int test_inner_submit(struct tg_device_op *op)
@@ -262,6 +271,8 @@ TG_DEVICE int tg_device_run(struct tg_device_op *op)
         return test_submit(op);
     case OP_DEVICE_SUBMIT_ONE:
         return test_submit_one(op);
+    case OP_DEVICE_MASKED:
+        return test_masked(op);
     case OP_DEVICE_INNER_SUBMIT:
         return test_inner_submit(op);
     case OP_DEVICE_FAN:
