@@ -461,8 +461,8 @@ void tg_engine_buffers(struct tg_engine *engine, const void **ret_ring, size_t *
 
 /* ---- Ending -------------------------------------------------------------------------------------------- */
 
-/* Waits until no item of tg_engine_submit is published or running and all counters in the control buffer are
- * exact; the engine goes on. -ETIMEDOUT */
+/* Waits until no item of tg_engine_submit, and none that a body on a device has published, waits or runs and
+ * all counters in the control buffer are exact; the engine goes on. -ETIMEDOUT */
 int tg_engine_settle(struct tg_engine *engine, uint64_t timeout_ns);
 
 struct tg_drain_report {
