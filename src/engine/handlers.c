@@ -46,12 +46,11 @@ static int add(struct tg_engine *e, uint32_t opcode, tg_op_handler handler, void
     h->device_class = cls;
     pthread_mutex_lock(&e->handlers.lock);
     int r = insert(e, h);
-    uint32_t kind = h->kind;
+    if (!r && e->device) /* in the order of the registrations, also where two replace one at a time */
+        tg_device_name_opcode(e, opcode, h->kind, cls);
     pthread_mutex_unlock(&e->handlers.lock);
     if (r)
         free(h);
-    else if (e->device)
-        tg_device_name_opcode(e, opcode, kind, cls);
     return r;
 }
 
