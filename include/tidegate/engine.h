@@ -137,7 +137,8 @@ struct tg_engine_options {
     const char *device_process;
     /* A device engine: how many items of tg_device_submit (device.cuh) each level, tenant and shape may have
      * at a time, rounded up to a power of two, at most 1,048,576; 0: none may be published by bodies. Takes
-     * 20,480 bytes of the device's memory each. Default 1024. */
+     * 20,480 bytes of the device's memory each. Default 1024. One that runs counts until it has ended, so a
+     * queue full of items that each wait for room in it (REQUEUE after -EAGAIN) goes on for ever. */
     uint32_t device_items;
 };
 

@@ -194,13 +194,13 @@ TG_DEVICE uint32_t tg_collect(struct tg_warp w)
         born = false;
     } else if (born) {
         cell = tg_load_acquire_u64(place); /* Q4 acquire, as below */
-        tg_warp_sync(); /* for what all lanes read behind it */
+        tg_warp_sync();                    /* for what all lanes read behind it */
         n = 1;
         tg_born_finished(w, tg_warp_shfl((uint32_t)cell >> TG_FINISHED_WORKER_SHIFT & (TG_MAX_TASKS - 1u), 0),
                          0);
     } else {
         cell = tg_load_acquire_u64(place); /* Q4 acquire: the task behind the cell; pairs with Q3 */
-        tg_warp_sync(); /* for what all lanes read behind it */
+        tg_warp_sync();                    /* for what all lanes read behind it */
         uint32_t worker = (uint32_t)cell >> TG_FINISHED_WORKER_SHIFT & (TG_MAX_TASKS - 1u);
         n = many ? tg_levels_first(many) : TG_LANES;
         bool together = n == 0;
