@@ -189,6 +189,7 @@ TG_DEVICE uint32_t tg_job_do(uint32_t number, uint32_t lane, struct tg_task *tas
 TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
 {
     const struct tg_device_params *p = tg_params();
+    struct tg_warp w = {lane, TG_ROLES};
     struct tg_task *task = &p->tasks[number];
     struct tg_job job = {{{0, 0, 0, 0}}, 0, 0, 0, false, false, 0, 0};
     uint64_t start = tg_device_ns();
@@ -211,7 +212,7 @@ TG_DEVICE void tg_worker_warp(uint32_t number, uint32_t lane)
         bool home = false;
         bool lost = false;
         if (job.born)
-            home = tg_born_do((struct tg_warp){lane, TG_ROLES}, task, job.value, job.first, &lost);
+            home = tg_born_do(w, task, job.value, job.first, &lost);
         else
             low = tg_job_do(number, lane, task, &job, &kind, &opcode, &high);
         tg_warp_sync();
