@@ -34,11 +34,12 @@ static void print_text(const struct tg_run *run, const struct tg_engine_stats *s
         const struct tg_level_stats *v = &stats->level[l];
         if (v->claims == 0)
             continue;
-        fprintf(stderr,
-                "  %-8s %8" PRIu64 " claims %8" PRIu64 " done %6" PRIu64
-                " faults   publish to done p50 %.1f us, p99 %.1f us\n",
-                tg_cli_level_name(l), v->claims, v->done, v->faults, (double)v->latency.p50_ns / 1e3,
-                (double)v->latency.p99_ns / 1e3);
+        fprintf(stderr, "  %-8s %8" PRIu64 " claims %8" PRIu64 " done %6" PRIu64 " faults",
+                tg_cli_level_name(l), v->claims, v->done, v->faults);
+        if (v->latency.count) /* items that bodies published are not measured */
+            fprintf(stderr, "   publish to done p50 %.1f us, p99 %.1f us", (double)v->latency.p50_ns / 1e3,
+                    (double)v->latency.p99_ns / 1e3);
+        fputc('\n', stderr);
     }
     for (uint32_t t = 0; t < TG_TENANTS; t++) {
         const struct tg_tenant_stats *v = &stats->tenant[t];
@@ -47,12 +48,18 @@ static void print_text(const struct tg_run *run, const struct tg_engine_stats *s
                     "  tenant %2" PRIu32 " %7" PRIu64 " claims %8" PRIu64 " done %6" PRIu64 " faults\n", t,
                     v->claims, v->done, v->faults);
     }
+    if (stats->device_submitted)
+        fprintf(stderr, "  bodies published %" PRIu64 " items more\n", stats->device_submitted);
     if (stats->log_dropped)
         fprintf(stderr, "  debug log: %" PRIu64 " records found it full\n", stats->log_dropped);
 }
 
 static void print_latency(const struct tg_latency *l)
 {
+    if (l->count == 0) {
+        printf("\"p50_ns\": null, \"p99_ns\": null, \"max_ns\": null");
+        return;
+    }
     printf("\"p50_ns\": %" PRIu64 ", \"p99_ns\": %" PRIu64 ", \"max_ns\": %" PRIu64, l->p50_ns, l->p99_ns,
            l->max_ns);
 }
@@ -82,10 +89,10 @@ static void print_json(const struct tg_run *run, const struct tg_engine_stats *s
     printf("{\"summary\": {\"lines\": %" PRIu64 ", \"items\": %" PRIu64 ", \"done\": %" PRIu64
            ", \"faults\": %" PRIu64 ", \"handed_back\": %" PRIu64 ", \"refused\": %" PRIu64
            ", \"malformed\": %" PRIu64 ", \"seconds\": %.6f, \"workers\": %" PRIu32 ", \"epoch\": %" PRIu32
-           ", \"log_dropped\": %" PRIu64 ", \"levels\": {",
+           ", \"log_dropped\": %" PRIu64 ", \"device_submitted\": %" PRIu64 ", \"levels\": {",
            run->lines, run->items, run->ends[TG_RUN_DONE], run->ends[TG_RUN_FAULT],
            run->ends[TG_RUN_HANDED_BACK], run->ends[TG_RUN_REFUSED], run->malformed, seconds(run),
-           stats->workers, tg_read_epoch(control, bytes), stats->log_dropped);
+           stats->workers, tg_read_epoch(control, bytes), stats->log_dropped, stats->device_submitted);
     for (uint32_t l = 0; l < TG_PRIORITY_LEVELS; l++) {
         const struct tg_level_stats *v = &stats->level[l];
         printf("%s\"%s\": {\"claims\": %" PRIu64 ", \"done\": %" PRIu64 ", \"faults\": %" PRIu64 ", ",

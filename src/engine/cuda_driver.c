@@ -421,6 +421,8 @@ static void *large_memory(struct cuda *c, size_t bytes)
     char *p = room + (LARGE_PAGE - (uintptr_t)room % LARGE_PAGE) % LARGE_PAGE;
     pointer_t at = 0;
     madvise(p, all, MADV_HUGEPAGE); /* small ones do, too */
+    /* A child that has a copy would make us write to other pages than the device has. */
+    madvise(p, all, MADV_DONTFORK);
     memset(p, 0, all);
     if (driver.host_register(p, all, HOST_PORTABLE | HOST_DEVICEMAP) != CUDA_SUCCESS) {
         munmap(room, all + LARGE_PAGE);

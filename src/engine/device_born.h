@@ -12,8 +12,11 @@
  *
  *   K1 acquire: the cell was read a lap ago                                       pairs with K4 release
  *   K2 release of the cell's state, after the item                                pairs with K3 acquire
- *   K5 relaxed TAIL, USED: counts. What was published before its author's worker came home is seen by the
- * look that follows (K7 in dispatch_born.h, Q3) K8 relaxed, an opcode's entry: all of it is one word
+ *   K5 relaxed TAIL, USED: counts; seen by the look after their author's worker came home (K7, Q3)
+ *   K8 relaxed, an opcode's entry: all of it is one word
+ *
+ * Rules kept: E1 (a position is one item, of one worker), E6 (the ring is that of the body's own tenant),
+ * E11.
  */
 #ifndef TG_ENGINE_DEVICE_BORN_H
 #define TG_ENGINE_DEVICE_BORN_H

@@ -5,7 +5,7 @@
  *
  * The scout reads how many positions of each ring are taken, and which workers have come home. The decider
  * claims by the same rules as ever, and what it gives to a worker is a part of a ring, up to 32 items for a
- * lane each or one for the warp: one store of 16 bytes a worker, up to 32 workers a round. It decides only
+ * lane each or one for the warp: one store of 16 bytes a worker, up to 128 workers a round. It decides only
  * for workers that are free, so nothing is claimed ahead. The worker fetches its items, runs them, and keeps
  * their books (dispatch_born_run.h).
  *
@@ -18,6 +18,9 @@
  *
  * Nothing is left over when no worker runs, and a look that was asked for after the last of them came home
  * (BORN_ASK) was answered and found nothing.
+ *
+ * Rules kept: E8 (by that), E10 (the scout looks while somebody runs, or was asked). E2 to E4 are those of
+ * dispatch_born_plan.h.
  */
 #ifndef TG_ENGINE_DISPATCH_BORN_H
 #define TG_ENGINE_DISPATCH_BORN_H

@@ -9,6 +9,8 @@
  *   - of several levels: the turns of the levels until their state is what it was, as often as there are
  *     items and workers for all of it (tg_plan_cycle).
  * All that is claimed in a round is given to workers at once, so the order within it is nobody's wait.
+ *
+ * Rules kept: E2, E3, E4.
  */
 #ifndef TG_ENGINE_DISPATCH_BORN_PLAN_H
 #define TG_ENGINE_DISPATCH_BORN_PLAN_H
@@ -131,10 +133,6 @@ TG_DEVICE uint32_t tg_plan_level(struct tg_warp w, struct tg_plan *plan, uint32_
         }
         uint32_t served = tg_warp_ballot(k != 0);
         uint32_t n = tg_warp_sum(k);
-        if (n == 0) { /* whose turn it was has used it up */
-            rest = quantum;
-            continue;
-        }
         tg_plan_put(w, plan, ring, head + (all - left), k);
         left -= k;
         amount -= n;
@@ -164,7 +162,7 @@ TG_DEVICE uint32_t tg_plan_level(struct tg_warp w, struct tg_plan *plan, uint32_
             s->turn[level].tenant = last;
             s->turn[level].used = used;
             /* C6 relaxed: the ender publishes it. */
-            tg_block_store_relaxed_u32(&s->urgent, level <= TG_PRIORITY_HIGH ? s->urgent + claims : 0);
+            tg_block_store_relaxed_u32(&s->urgent, tg_urgent_after(s->urgent, level, claims));
         }
     }
     tg_warp_sync();

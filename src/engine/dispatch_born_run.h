@@ -6,6 +6,8 @@
  * copies words to the host; else the worker just says that it is home. Part of the dispatcher (dispatch.h).
  *
  *   K9 release of a home, behind all of it: what the bodies published, and the counts   pairs with K7 acquire
+ *
+ * Rules kept: E1 (an item that is to run again goes back with its place), E6, E7.
  */
 #ifndef TG_ENGINE_DISPATCH_BORN_RUN_H
 #define TG_ENGINE_DISPATCH_BORN_RUN_H
@@ -23,6 +25,18 @@ TG_DEVICE int tg_born_body(struct tg_device_op *op)
         return TG_OP_FINISHED;
     op->reason = fault.reason;
     return (int)fault.detail;
+}
+
+/* All lanes of a warp that ran one item: what they wrote, in lane 0's; all words, if it was not the same. */
+TG_DEVICE void tg_words_of_warp(struct tg_device_op *op)
+{
+    bool same = true;
+    if (tg_warp_ballot(op->word[0] != TG_NO_WORD) == 0)
+        return;
+    for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
+        same &= op->word[k] == tg_warp_shfl(op->word[k], 0);
+    if (tg_warp_ballot(!same))
+        op->word[0] = TG_ALL_WORDS;
 }
 
 /* One counter for lanes that may have different kinds. */
@@ -150,8 +164,7 @@ TG_DEVICE bool tg_born_do(struct tg_warp w, struct tg_task *task, uint32_t value
     }
     tg_warp_sync();
     if (whole) {
-        if (tg_warp_ballot(w.lane != 0 && op.word[0] != TG_NO_WORD) && w.lane == 0)
-            op.word[0] = TG_ALL_WORDS;
+        tg_words_of_warp(&op);
         r = (int)tg_warp_shfl((uint32_t)r, 0);
     }
     bool again = have && op.reason == 0 && r == TG_OP_REQUEUE;

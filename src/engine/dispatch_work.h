@@ -39,12 +39,8 @@ TG_DEVICE uint32_t tg_work(const struct tg_device_params *p, struct tg_device_op
     if (block) {
         if (tg_block_any(op->word[0] != TG_NO_WORD))
             op->word[0] = TG_ALL_WORDS;
-    } else if (whole && tg_warp_ballot(op->word[0] != TG_NO_WORD)) {
-        bool same = true;
-        for (uint32_t k = 0; k < TG_TASK_WORDS; k++)
-            same &= op->word[k] == tg_warp_shfl(op->word[k], 0);
-        if (tg_warp_ballot(!same))
-            op->word[0] = TG_ALL_WORDS;
+    } else if (whole) {
+        tg_words_of_warp(op);
     }
     if (whole && !block && tg_warp_ballot(op->published != 0)) /* a block's end is looked into anyway */
         op->published = 1;

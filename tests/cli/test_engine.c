@@ -138,6 +138,9 @@ static void results_come_in_the_order_of_the_input(void)
     CHECK_EQ(summary("done", NULL), 2);
     CHECK_EQ(summary("faults", NULL), 2);
     CHECK_EQ(summary("observables", "0"), 7);
+    CHECK_EQ(summary("device_submitted", NULL), 0);
+    /* A level of which nothing was measured has no latency. */
+    CHECK(strstr(out, "\"critical\": {\"claims\": 0, \"done\": 0, \"faults\": 0, \"p50_ns\": null, "));
 }
 
 static void or_in_the_order_of_completion(void)
